@@ -1,0 +1,192 @@
+"""Scalar expressions: what a kernel computes for one point of its iteration space.
+
+Nodes are interned: structurally equal expressions are one object, so ``is`` compares them and a dict keyed by them is cheap.
+``lanes`` > 1 marks a vector; only loopify makes those.
+"""
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any
+
+from dawdle.dtype import DType, bool_, int64
+from dawdle.lazy.ops import COMPARE, Op
+
+INDEX = int64  # dtype of index arithmetic
+
+
+class X(Enum):
+    """Kinds of expression beside the elementwise ops and CONST, which are the graph's."""
+
+    RANGE = "range"  # a loop's variable; arg: Range
+    LOAD = "load"  # src: index[, valid]; arg: slot name; zero where not valid
+    REDUCE = "reduce"  # src: body; arg: (combining Op, tuple of Range)
+    SCAN = "scan"  # src: body; arg: (combining Op, Range): the running combination at this value of the range
+    VAR = "var"  # a name bound by the loop tree; arg: name
+    MIN = "min"  # of two index expressions
+    # vectors
+    BROADCAST = "broadcast"  # src: a scalar
+    VECTOR = "vector"  # src: one scalar for each lane
+    FOLD = "fold"  # src: a vector; arg: Op that combines its lanes into a scalar
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Range:
+    """A loop variable running over 0..extent-1. Ranges are compared by identity; ``name`` is for people."""
+
+    __slots__ = ("name", "extent")
+
+    def __init__(self, name: str, extent: int) -> None:
+        self.name = name
+        self.extent = extent
+
+    def __repr__(self) -> str:
+        return f"{self.name}<{self.extent}>"
+
+
+class Expr:
+    """One interned expression node. Make nodes with the functions below."""
+
+    __slots__ = ("op", "src", "arg", "dtype", "lanes", "free", "__weakref__")
+    op: Op | X
+    src: tuple[Expr, ...]
+    arg: Any
+    dtype: DType
+    lanes: int
+    free: frozenset[Range]  # the ranges it depends on and doesn't bind itself
+
+    def __repr__(self) -> str:
+        return format_expr(self)
+
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+
+def make(op: Op | X, src: tuple[Expr, ...], arg: Any, dtype: DType, lanes: int = 1) -> Expr:
+    """The one node with these fields."""
+    # floats are keyed by their bits' text: -0.0 == 0.0 and nan != nan would mix them up
+    key = (op, src, repr(arg) if isinstance(arg, float) else (type(arg), arg), dtype, lanes)
+    found = _interned.get(key)
+    if found is not None:
+        return found
+    node = Expr()
+    node.op, node.src, node.arg, node.dtype, node.lanes = op, src, arg, dtype, lanes
+    free = frozenset().union(*(s.free for s in src)) if src else frozenset()
+    if op is X.RANGE:
+        free = frozenset((arg,))
+    elif op is X.REDUCE:
+        free = free - frozenset(arg[1])
+    elif op is X.SCAN:
+        free = free | {arg[1]}
+    node.free = free
+    return _interned.setdefault(key, node)
+
+
+def const(value: bool | int | float, dtype: DType = INDEX) -> Expr:
+    return make(Op.CONST, (), value, dtype)
+
+
+def range_(r: Range) -> Expr:
+    return make(X.RANGE, (), r, INDEX)
+
+
+def var(name: str, dtype: DType = INDEX, lanes: int = 1) -> Expr:
+    return make(X.VAR, (), name, dtype, lanes)
+
+
+def alu(op: Op, *src: Expr, dtype: DType | None = None) -> Expr:
+    """An elementwise op; CAST and BITCAST need ``dtype``."""
+    out = dtype or (bool_ if op in COMPARE else src[-1].dtype)
+    return make(op, src, None, out, src[-1].lanes)
+
+
+def load(slot: str, index: Expr, dtype: DType, valid: Expr | None = None) -> Expr:
+    return make(X.LOAD, (index,) if valid is None else (index, valid), slot, dtype, index.lanes)
+
+
+def reduce(op: Op, body: Expr, ranges: Iterable[Range]) -> Expr:
+    return make(X.REDUCE, (body,), (op, tuple(ranges)), body.dtype)
+
+
+def scan(op: Op, body: Expr, r: Range) -> Expr:
+    return make(X.SCAN, (body,), (op, r), body.dtype)
+
+
+def walk(roots: Iterable[Expr]) -> list[Expr]:
+    """Every node below ``roots``, operands first, each once; without recursion."""
+    order: list[Expr] = []
+    seen: set[Expr] = set()
+    stack = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+    return order
+
+
+def rebuild(node: Expr, src: tuple[Expr, ...]) -> Expr:
+    """``node`` on other operands."""
+    return node if src == node.src else make(node.op, src, node.arg, node.dtype, node.lanes)
+
+
+def rewrite(roots: Iterable[Expr], rule: Callable[[Expr], Expr]) -> list[Expr]:
+    """Apply ``rule`` to every node, operands first; ``rule`` sees nodes whose operands are rewritten already."""
+    roots = list(roots)
+    done: dict[Expr, Expr] = {}
+    for node in walk(roots):
+        done[node] = rule(rebuild(node, tuple(done[s] for s in node.src)))
+    return [done[r] for r in roots]
+
+
+def substitute(roots: Iterable[Expr], mapping: dict[Expr, Expr]) -> list[Expr]:
+    """Replace each key of ``mapping`` by its value wherever it stands."""
+    roots = list(roots)
+    done: dict[Expr, Expr] = dict(mapping)
+    for node in walk(roots):
+        if node not in done:
+            done[node] = rebuild(node, tuple(done[s] for s in node.src))
+    return [done[r] for r in roots]
+
+
+def loads(roots: Iterable[Expr]) -> Iterator[Expr]:
+    """The loads below ``roots``."""
+    return (n for n in walk(roots) if n.op is X.LOAD)
+
+
+_INFIX = {
+    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.IDIV: "//", Op.MOD: "%", Op.CMPLT: "<", Op.CMPEQ: "==",
+    Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.SHL: "<<", Op.SHR: ">>",
+}  # fmt: skip
+
+
+def format_expr(root: Expr) -> str:
+    """The expression as one line of text."""
+    text: dict[Expr, str] = {}
+    for n in walk([root]):
+        s = [text[x] for x in n.src]
+        if n.op is Op.CONST:
+            text[n] = str(n.arg)
+        elif n.op is X.RANGE:
+            text[n] = n.arg.name
+        elif n.op is X.VAR:
+            text[n] = n.arg
+        elif n.op in _INFIX:
+            text[n] = f"({s[0]} {_INFIX[n.op]} {s[1]})"
+        elif n.op is X.LOAD:
+            text[n] = f"{n.arg}[{s[0]}" + (f" if {s[1]}]" if len(s) > 1 else "]")
+        elif n.op is X.REDUCE:
+            text[n] = f"{n.arg[0].value}_{{{', '.join(map(repr, n.arg[1]))}}} {s[0]}"
+        elif n.op is X.SCAN:
+            text[n] = f"scan_{n.arg[0].value}_{{{n.arg[1]}}} {s[0]}"
+        elif n.op in (Op.CAST, Op.BITCAST):
+            text[n] = f"{n.op.value}<{n.dtype.name}>({s[0]})"
+        else:
+            text[n] = f"{n.op.value}({', '.join(s)})"
+    return text[root]

@@ -1,0 +1,89 @@
+"""The kernel IR: stores over shared ranges, scalar expressions, and the decisions taken so far."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dawdle.codegen.expr import Expr, Range, walk
+from dawdle.dtype import DType
+from dawdle.lazy.ops import Op
+
+
+@dataclass(frozen=True)
+class Param:
+    """A buffer that the kernel reads or writes: ``size`` elements of ``dtype``."""
+
+    name: str
+    dtype: DType
+    size: int
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class Store:
+    """``param[index] = value``, or with ``how`` combined into what is there; skipped where ``valid`` is false."""
+
+    param: str
+    index: Expr
+    value: Expr
+    valid: Expr | None = None
+    how: Op | None = None
+
+    @property
+    def exprs(self) -> tuple[Expr, ...]:
+        return (self.index, self.value) if self.valid is None else (self.index, self.value, self.valid)
+
+
+@dataclass(frozen=True)
+class StageBuffer:
+    """A tile of ``value`` copied into a small buffer at the top of the loop over ``at`` (None: of the kernel).
+
+    ``dims`` are the ranges that the tile spans, outermost first in the buffer's memory order.
+    """
+
+    name: str
+    value: Expr
+    at: Range | None
+    dims: tuple[Range, ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A set of stores over ``ranges``, outermost loop first.
+
+    ``marks`` holds what the schedule decided for a range ("parallel", "vector", "unroll"), also for ranges that a
+    reduction binds. A vector range's extent is the vector's width. ``applied`` lists the transformations, for people.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    ranges: tuple[Range, ...]
+    stores: tuple[Store, ...]
+    marks: dict[Range, str] = field(default_factory=dict)
+    stages: tuple[StageBuffer, ...] = ()
+    applied: tuple[Any, ...] = ()
+
+    def with_(self, **changes: Any) -> Kernel:
+        return replace(self, **changes)
+
+    def exprs(self) -> list[Expr]:
+        """Every expression node of the stores, operands first."""
+        return walk(e for s in self.stores for e in s.exprs)
+
+    def __str__(self) -> str:
+        return format_kernel(self)
+
+
+def format_kernel(k: Kernel) -> str:
+    """The kernel as text: what ``DEBUG=3`` prints."""
+    def ranged(r: Range) -> str:
+        return f"{r!r}{' ' + k.marks[r] if r in k.marks else ''}"
+
+    lines = [f"kernel {k.name}({', '.join(f'{p.dtype.name} {p.name}[{p.size}]' for p in k.params)})"]
+    lines.append("  for " + ", ".join(map(ranged, k.ranges)))
+    lines += [f"  stage {s.name}{list(s.dims)} at {s.at} = {s.value}" for s in k.stages]
+    for s in k.stores:
+        op = "=" if s.how is None else f"{s.how.value}="
+        lines.append(f"    {s.param}[{s.index}] {op} {s.value}" + (f" if {s.valid}" if s.valid is not None else ""))
+    lines += [f"  applied {t}" for t in k.applied]
+    return "\n".join(lines)

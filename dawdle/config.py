@@ -1,0 +1,72 @@
+"""One frozen Config, read from the environment once; ``override`` replaces it for a block (in tests, mostly)."""
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from dawdle.errors import DawdleError
+
+
+def _cache_dir() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "dawdle"
+
+
+@dataclass(frozen=True)
+class Config:
+    """Settings. Each field is read from the environment variable named in its comment."""
+
+    debug: int = 0  # DEBUG: 0 to 7, see README
+    device: str = ""  # DAWDLE_DEVICE: "" picks the best device that works
+    threads: int = 0  # DAWDLE_THREADS: 0 means one for each core this process may use
+    cache_dir: Path = Path()  # DAWDLE_CACHE_DIR, else XDG_CACHE_HOME/dawdle, else ~/.cache/dawdle
+    memory_limit: int = 0  # DAWDLE_MEMORY_LIMIT: bytes a device's buffers may take; 0 means no limit
+
+    @staticmethod
+    def from_env() -> Config:
+        def integer(name: str) -> int:
+            text = os.environ.get(name, "") or "0"
+            try:
+                return int(text)
+            except ValueError:
+                raise DawdleError(f"environment variable {name}={text!r} is not an integer") from None
+
+        cache = os.environ.get("DAWDLE_CACHE_DIR")
+        return Config(
+            debug=integer("DEBUG"),
+            device=os.environ.get("DAWDLE_DEVICE", ""),
+            threads=integer("DAWDLE_THREADS"),
+            cache_dir=Path(cache) if cache else _cache_dir(),
+            memory_limit=integer("DAWDLE_MEMORY_LIMIT"),
+        )
+
+    @property
+    def num_threads(self) -> int:
+        """Threads a CPU kernel runs on."""
+        return self.threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+_current = Config.from_env()
+
+
+def current() -> Config:
+    """The settings in force."""
+    return _current
+
+
+@contextmanager
+def override(**changes: object) -> Iterator[Config]:
+    """Run a block under changed settings: ``with override(debug=2): ...``"""
+    global _current
+    unknown = set(changes) - {f.name for f in fields(Config)}
+    if unknown:
+        raise DawdleError(f"unknown settings {sorted(unknown)}; known are {[f.name for f in fields(Config)]}")
+    saved = _current
+    _current = replace(saved, **changes)  # type: ignore[arg-type]
+    try:
+        yield _current
+    finally:
+        _current = saved

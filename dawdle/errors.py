@@ -1,0 +1,49 @@
+"""The exception tree. Every mistake a user can make raises one of these, saying what, why and the fix."""
+
+
+class DawdleError(Exception):
+    """Base class of all errors raised by dawdle."""
+
+
+class ShapeError(DawdleError, ValueError):
+    """Shapes don't fit together, or an axis or size is out of range."""
+
+
+class DTypeError(DawdleError, TypeError):
+    """An operation doesn't accept the dtype it was given."""
+
+
+class DeviceError(DawdleError, RuntimeError):
+    """A device is unknown or unavailable, or operands live on different devices."""
+
+
+class IndexingError(DawdleError, IndexError):
+    """An index is out of range or of an unsupported kind."""
+
+
+class GradientError(DawdleError, RuntimeError):
+    """A gradient was asked for where none can be computed."""
+
+
+class CompileError(DawdleError, RuntimeError):
+    """No compiler was found, or the compiler rejected a generated kernel."""
+
+
+class OutOfMemoryError(DawdleError, MemoryError):
+    """An allocation would exceed the memory limit or the machine's memory."""
+
+
+class JitError(DawdleError, RuntimeError):
+    """A function can't be captured by ``@jit``."""
+
+
+class StateError(DawdleError, ValueError):
+    """A state dict or checkpoint file doesn't match, or is damaged."""
+
+
+class DataError(DawdleError, ValueError):
+    """A data set or loader was given something it can't use."""
+
+
+class VerifyError(DawdleError, AssertionError):
+    """An IR is malformed: a bug in dawdle, reported by a verifier."""

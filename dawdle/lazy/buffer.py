@@ -1,0 +1,89 @@
+"""LazyBuffer: a node of the graph. It denotes one immutable array, computed only when it is realised."""
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from dawdle.dtype import DType
+from dawdle.lazy.ops import Op
+
+
+class Storage(Protocol):
+    """Memory on a device that holds a value's elements in row-major order. The graph never looks inside."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+
+class LazyBuffer:
+    """One array of the graph: ``op`` applied to ``src``, with the parameters ``arg``.
+
+    Build nodes with the functions of :mod:`dawdle.lazy.build`, which check and infer. A node never changes its value;
+    realising it turns it into a BUFFER leaf (see :meth:`realize_as`), which frees the graph below it.
+    """
+
+    __slots__ = ("op", "src", "arg", "shape", "dtype", "device", "__weakref__")
+
+    def __init__(
+        self, op: Op, src: tuple[LazyBuffer, ...], arg: Any, shape: tuple[int, ...], dtype: DType, device: str
+    ) -> None:
+        self.op = op
+        self.src = src
+        self.arg = arg
+        self.shape = shape
+        self.dtype = dtype
+        self.device = device
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_realized(self) -> bool:
+        return self.op is Op.BUFFER
+
+    def realize_as(self, storage: Storage) -> None:
+        """Become the BUFFER leaf of this value, which ``storage`` now holds; the operands are let go."""
+        self.op, self.src, self.arg = Op.BUFFER, (), storage
+
+    def __repr__(self) -> str:
+        arg = "" if self.arg is None or self.op is Op.BUFFER else f" {self.arg}"
+        return f"<{self.op.name}{arg} {self.dtype.name}{list(self.shape)} {self.device}>"
+
+
+def toposort(roots: Iterable[LazyBuffer]) -> list[LazyBuffer]:
+    """Every node reachable from ``roots``, operands before users, each once; without recursion."""
+    order: list[LazyBuffer] = []
+    seen: set[int] = set()
+    stack = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((s, False) for s in reversed(node.src) if id(s) not in seen)
+    return order
+
+
+def format_graph(roots: Iterable[LazyBuffer]) -> str:
+    """The graph as numbered lines, operands before users: what ``DEBUG=6`` prints."""
+    names: dict[int, str] = {}
+    lines = []
+    for i, node in enumerate(toposort(roots)):
+        names[id(node)] = f"%{i}"
+        operands = " ".join(names[id(s)] for s in node.src)
+        arg = "" if node.arg is None or node.op is Op.BUFFER else f" {node.arg}"
+        lines.append(f"%{i} = {node.op.name.lower()} {operands}{arg} : {node.dtype.name}{list(node.shape)}".replace("  ", " "))
+    return "\n".join(lines)

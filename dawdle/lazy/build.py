@@ -1,0 +1,218 @@
+"""Constructors of graph nodes: each checks its operands and infers the result's shape and dtype."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dawdle.dtype import DType
+from dawdle.errors import DeviceError, DTypeError, ShapeError
+from dawdle.lazy import infer
+from dawdle.lazy.buffer import LazyBuffer, Storage
+from dawdle.lazy.ops import BINARY, REDUCE, UNARY, Op
+
+Triples = Sequence[tuple[int, int, int]]
+
+
+def _device(op: Op, *operands: LazyBuffer) -> str:
+    devices = {x.device for x in operands}
+    if len(devices) > 1:
+        raise DeviceError(f"{op.name.lower()}: operands live on {' and '.join(sorted(devices))}; move one with .to(device)")
+    return operands[0].device
+
+
+def buffer(storage: Storage, shape: Sequence[int], dtype: DType, device: str) -> LazyBuffer:
+    """A leaf whose elements ``storage`` holds in row-major order."""
+    return LazyBuffer(Op.BUFFER, (), storage, tuple(shape), dtype, device)
+
+
+def const(value: bool | int | float, dtype: DType, device: str) -> LazyBuffer:
+    """A zero-dimensional constant; integers wrap to ``dtype`` as NumPy's casts do."""
+    if dtype.is_float:
+        value = float(value)
+    elif dtype.is_bool:
+        value = bool(value)
+    else:
+        value = int(value) & ((1 << dtype.bits) - 1)
+        if dtype.kind == "i" and value >> (dtype.bits - 1):
+            value -= 1 << dtype.bits
+    return LazyBuffer(Op.CONST, (), value, (), dtype, device)
+
+
+def full(shape: Sequence[int], value: bool | int | float, dtype: DType, device: str) -> LazyBuffer:
+    """A constant expanded to ``shape``."""
+    scalar = const(value, dtype, device)
+    return expand(reshape(scalar, (1,) * len(shape)), shape) if len(shape) else scalar
+
+
+def iota(n: int, dtype: DType, device: str) -> LazyBuffer:
+    """0, 1, ..., n-1 in an integer dtype."""
+    if not dtype.is_int:
+        raise DTypeError(f"iota makes integers, got {dtype.name}; cast its result")
+    return LazyBuffer(Op.IOTA, (), None, (n,), dtype, device)
+
+
+def unary(op: Op, x: LazyBuffer) -> LazyBuffer:
+    """NEG, RECIP, SQRT, EXP2, LOG2, SIN or TRUNC of each element."""
+    assert op in UNARY and op not in (Op.CAST, Op.BITCAST)
+    return LazyBuffer(op, (x,), None, x.shape, infer.elementwise_dtype(op, [x.dtype]), x.device)
+
+
+def cast(x: LazyBuffer, dtype: DType) -> LazyBuffer:
+    """Convert each element's value; the node itself where nothing changes."""
+    return x if x.dtype == dtype else LazyBuffer(Op.CAST, (x,), dtype, x.shape, dtype, x.device)
+
+
+def bitcast(x: LazyBuffer, dtype: DType) -> LazyBuffer:
+    """Reinterpret each element's bits in a dtype of the same width."""
+    if x.dtype.itemsize != dtype.itemsize or x.dtype.is_bool or dtype.is_bool:
+        raise DTypeError(f"bitcast needs dtypes of one width, got {x.dtype.name} and {dtype.name}")
+    return x if x.dtype == dtype else LazyBuffer(Op.BITCAST, (x,), dtype, x.shape, dtype, x.device)
+
+
+def binary(op: Op, a: LazyBuffer, b: LazyBuffer) -> LazyBuffer:
+    """A two-operand elementwise op on operands of one shape, dtype and device."""
+    assert op in BINARY
+    shape = infer.same_shape(op, [a.shape, b.shape])
+    return LazyBuffer(op, (a, b), None, shape, infer.elementwise_dtype(op, [a.dtype, b.dtype]), _device(op, a, b))
+
+
+def where(condition: LazyBuffer, a: LazyBuffer, b: LazyBuffer) -> LazyBuffer:
+    """``a`` where the bool ``condition`` holds, else ``b``."""
+    if not condition.dtype.is_bool:
+        raise DTypeError(f"where needs a bool condition, got {condition.dtype.name}; compare it with something")
+    shape = infer.same_shape(Op.WHERE, [condition.shape, a.shape, b.shape])
+    dtype = infer.elementwise_dtype(Op.WHERE, [a.dtype, b.dtype])
+    return LazyBuffer(Op.WHERE, (condition, a, b), None, shape, dtype, _device(Op.WHERE, condition, a, b))
+
+
+def reduce(op: Op, x: LazyBuffer, axes: Sequence[int]) -> LazyBuffer:
+    """SUM, PROD or AMAX over ``axes``, which stay in the shape with size 1. Empty AMAX gives the dtype's least value."""
+    assert op in REDUCE
+    axes = infer.axes_of(op, x.shape, axes)
+    dtype = infer.elementwise_dtype(op, [x.dtype])
+    return LazyBuffer(op, (x,), axes, infer.reduce_shape(x.shape, axes), dtype, x.device) if axes else x
+
+
+def scan(op: Op, x: LazyBuffer, axis: int) -> LazyBuffer:
+    """Inclusive prefix ADD, MUL or MAX along ``axis``."""
+    assert op in (Op.ADD, Op.MUL, Op.MAX)
+    (axis,) = infer.axes_of(Op.SCAN, x.shape, [axis])
+    return LazyBuffer(Op.SCAN, (x,), (op, axis), x.shape, infer.elementwise_dtype(op, [x.dtype]), x.device)
+
+
+def _movement(op: Op, x: LazyBuffer, arg: Any, shape: tuple[int, ...]) -> LazyBuffer:
+    return LazyBuffer(op, (x,), arg, shape, x.dtype, x.device)
+
+
+def reshape(x: LazyBuffer, shape: Sequence[int]) -> LazyBuffer:
+    """The same elements, in row-major order, under another shape."""
+    shape = infer.reshape_shape(x.shape, tuple(shape))
+    if shape == x.shape:
+        return x
+    return _movement(Op.RESHAPE, x.src[0] if x.op is Op.RESHAPE else x, shape, shape)
+
+
+def permute(x: LazyBuffer, order: Sequence[int]) -> LazyBuffer:
+    """Axis ``i`` of the result is axis ``order[i]`` of ``x``."""
+    order = tuple(order)
+    shape = infer.permute_shape(x.shape, order)
+    return x if order == tuple(range(x.ndim)) else _movement(Op.PERMUTE, x, order, shape)
+
+
+def expand(x: LazyBuffer, shape: Sequence[int]) -> LazyBuffer:
+    """Repeat axes of size 1 to the sizes of ``shape``."""
+    shape = infer.expand_shape(x.shape, tuple(shape))
+    return x if shape == x.shape else _movement(Op.EXPAND, x, shape, shape)
+
+
+def flip(x: LazyBuffer, axes: Sequence[int]) -> LazyBuffer:
+    """Reverse the order along ``axes``."""
+    axes = infer.axes_of(Op.FLIP, x.shape, axes)
+    return _movement(Op.FLIP, x, axes, x.shape) if axes else x
+
+
+def slice_(x: LazyBuffer, ranges: Triples) -> LazyBuffer:
+    """Elements start, start+step, ... below stop along each axis; ``ranges`` holds (start, stop, step) for each."""
+    arg = tuple(ranges)
+    shape = infer.slice_shape(x.shape, arg)
+    return x if all(r == (0, n, 1) for r, n in zip(arg, x.shape, strict=True)) else _movement(Op.SLICE, x, arg, shape)
+
+
+def pad(x: LazyBuffer, amounts: Triples) -> LazyBuffer:
+    """Put ``low`` zeros before, ``high`` after and ``interior`` between the elements of each axis."""
+    arg = tuple(amounts)
+    shape = infer.pad_shape(x.shape, arg)
+    return x if all(a == (0, 0, 0) for a in arg) else _movement(Op.PAD, x, arg, shape)
+
+
+def window(x: LazyBuffer, windows: Triples) -> LazyBuffer:
+    """Sliding windows over the last axes: (..., n) becomes (..., positions..., sizes...).
+
+    ``windows`` holds (size, stride, dilation) for each of the last axes; element [..., p, k] is
+    ``x[..., p*stride + k*dilation]``.
+    """
+    arg = tuple(windows)
+    return _movement(Op.WINDOW, x, arg, infer.window_shape(x.shape, arg)) if arg else x
+
+
+def unwindow(x: LazyBuffer, windows: Triples, sizes: Sequence[int]) -> LazyBuffer:
+    """Adjoint of :func:`window`: each element of every window is added to the place that it was read from."""
+    if not x.dtype.is_float and not x.dtype.is_int:
+        raise DTypeError(f"unwindow adds, which takes integers and floats, got {x.dtype.name}")
+    arg, sizes = tuple(windows), tuple(sizes)
+    shape = infer.unwindow_shape(x.shape, arg, sizes)
+    return LazyBuffer(Op.UNWINDOW, (x,), (arg, sizes), shape, x.dtype, x.device) if arg else x
+
+
+def _index(op: Op, index: LazyBuffer) -> None:
+    if not index.dtype.is_int:
+        raise DTypeError(f"{op.name.lower()} needs an integer index, got {index.dtype.name}")
+
+
+def gather(x: LazyBuffer, index: LazyBuffer, axis: int) -> LazyBuffer:
+    """``x[..., index[..., i, ...], ...]``: the result has the index's shape, which equals x's but along ``axis``.
+
+    Indices outside [0, size) read as zero.
+    """
+    _index(Op.GATHER, index)
+    (axis,) = infer.axes_of(Op.GATHER, x.shape, [axis])
+    shape = infer.gather_shape(x.shape, index.shape, axis)
+    return LazyBuffer(Op.GATHER, (x, index), axis, shape, x.dtype, _device(Op.GATHER, x, index))
+
+
+def scatter(base: LazyBuffer, index: LazyBuffer, x: LazyBuffer, axis: int, how: Op | None = Op.ADD) -> LazyBuffer:
+    """``base`` with each ``x[..., i, ...]`` combined into its place ``[..., index[..., i, ...], ...]``.
+
+    ``how`` is ADD (the adjoint of gather), MUL, MAX, or None, which overwrites: of equal indices the last wins.
+    Indices outside [0, size) are dropped. ``x`` and ``index`` have one shape, which equals base's but along ``axis``.
+    """
+    _index(Op.SCATTER, index)
+    (axis,) = infer.axes_of(Op.SCATTER, base.shape, [axis])
+    infer.gather_shape(base.shape, index.shape, axis, Op.SCATTER)
+    infer.same_shape(Op.SCATTER, [index.shape, x.shape])
+    dtype = infer.elementwise_dtype(how or Op.WHERE, [base.dtype, x.dtype])
+    return LazyBuffer(Op.SCATTER, (base, index, x), (axis, how), base.shape, dtype, _device(Op.SCATTER, base, index, x))
+
+
+def contiguous(x: LazyBuffer) -> LazyBuffer:
+    """The same value, materialised in memory of its own."""
+    return x if x.op in (Op.CONTIGUOUS, Op.BUFFER) else LazyBuffer(Op.CONTIGUOUS, (x,), None, x.shape, x.dtype, x.device)
+
+
+def copy(x: LazyBuffer, device: str) -> LazyBuffer:
+    """The same value on another device."""
+    return x if x.device == device else LazyBuffer(Op.COPY, (x,), device, x.shape, x.dtype, device)
+
+
+def assign(target: LazyBuffer, value: LazyBuffer) -> LazyBuffer:
+    """The value of ``value``, which may take over the memory of ``target`` once nothing else can see it."""
+    infer.same_shape(Op.ASSIGN, [target.shape, value.shape])
+    dtype = infer.elementwise_dtype(Op.WHERE, [target.dtype, value.dtype])
+    return LazyBuffer(Op.ASSIGN, (target, value), None, value.shape, dtype, _device(Op.ASSIGN, target, value))
+
+
+def custom(function: Any, *operands: LazyBuffer, shape: Sequence[int], dtype: DType) -> LazyBuffer:
+    """``function(*arrays) -> array``, run on the host with NumPy arrays; ``function`` must be pure."""
+    if not operands:
+        raise ShapeError("custom needs at least one operand")
+    return LazyBuffer(Op.CUSTOM, operands, function, tuple(shape), dtype, _device(Op.CUSTOM, *operands))
