@@ -1,0 +1,25 @@
+"""The NUMPY device: graphs are interpreted with NumPy. It needs no compiler, and every other device is tested against it."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dawdle.lazy.buffer import Storage
+from dawdle.runtime.base import Array, Device
+
+
+class NumpyDevice(Device):
+    """Storage is a C-contiguous ndarray in the storage dtype."""
+
+    name = "NUMPY"
+    target = None
+
+    def from_numpy(self, array: Array, copy: bool = True) -> Storage:
+        return np.array(array, order="C", copy=True) if copy else np.asarray(array, order="C")
+
+    def view(self, storage: Storage, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        assert isinstance(storage, np.ndarray) and storage.dtype == dtype
+        array = storage.reshape(shape)
+        array.flags.writeable = False
+        return array
