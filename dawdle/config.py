@@ -1,4 +1,4 @@
-"""One frozen Config, read from the environment once; ``override`` replaces it for a block (in tests, mostly)."""
+"""One frozen Config, read from the environment once; ``override`` replaces it for a block (in tests)."""
 from __future__ import annotations
 
 import os
@@ -46,7 +46,10 @@ class Config:
     @property
     def num_threads(self) -> int:
         """Threads a CPU kernel runs on."""
-        return self.threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if self.threads > 0:
+            return self.threads
+        # cores that the process may use, where the system tells
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 _current = Config.from_env()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,12 +23,12 @@ class DType:
         return max(self.bits, 8) // 8
 
     @property
-    def storage(self) -> np.dtype:
+    def storage(self) -> np.dtype[Any]:
         """NumPy dtype of the bytes in a buffer; bfloat16 is stored as its uint16 bit pattern."""
         return np.dtype("uint16" if self.name == "bfloat16" else self.name)
 
     @property
-    def compute(self) -> np.dtype:
+    def compute(self) -> np.dtype[Any]:
         """NumPy dtype that holds its values exactly; bfloat16 values are held in float32."""
         return np.dtype("float32" if self.name == "bfloat16" else self.name)
 
@@ -102,7 +103,10 @@ def of_scalar(value: bool | int | float) -> DType:
 
 
 def promote(a: DType, b: DType) -> DType:
-    """The common dtype of two arrays, as ``numpy.promote_types``; bfloat16 ranks beside float16 and the two give float32."""
+    """The common dtype of two arrays, as ``numpy.promote_types``.
+
+    bfloat16 ranks beside float16, and the two give float32.
+    """
     if a == b:
         return a
     if bfloat16 in (a, b):
@@ -114,8 +118,41 @@ def promote(a: DType, b: DType) -> DType:
 
 
 def promote_scalar(a: DType, value: bool | int | float) -> DType:
-    """The common dtype of an array and a weak Python scalar: the array's, unless the scalar is of a higher kind."""
+    """The common dtype of an array and a Python scalar: the array's unless the scalar has a higher kind."""
     scalar = of_scalar(value)
     order = "bif"
     rank = order.index("i" if a.kind == "u" else a.kind)
     return scalar if order.index(scalar.kind) > rank else a
+
+
+Array = np.ndarray[Any, Any]
+
+
+def round_bfloat16(x: Array) -> Array:
+    """A float32 array rounded to the nearest bfloat16 values, ties to even; NaN stays NaN."""
+    bits = np.asarray(x, np.float32).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) & np.uint32(0xFFFF0000)
+    # the carry of a NaN's mantissa could reach the sign and give a zero
+    return np.where(np.isnan(x), x, rounded.view(np.float32))
+
+
+def round_to(x: Array, dtype: DType) -> Array:
+    """Numbers as values of ``dtype``, held in its compute dtype; bfloat16 rounds by way of float32."""
+    out = x.astype(dtype.compute, copy=False)
+    return round_bfloat16(out) if dtype == bfloat16 else out
+
+
+def to_storage(x: Array, dtype: DType) -> Array:
+    """An array of ``dtype.compute`` as ``dtype.storage``; bfloat16 values round to their bit patterns."""
+    if dtype != bfloat16:
+        return np.asarray(x, dtype.storage)
+    bits = round_bfloat16(x).view(np.uint32) >> np.uint32(16)
+    # a NaN whose payload lies in the lower half only must not become an infinity
+    return np.where(np.isnan(x), bits | np.uint32(0x40), bits).astype(np.uint16)
+
+
+def from_storage(x: Array, dtype: DType) -> Array:
+    """An array of ``dtype.storage`` as ``dtype.compute``: the inverse of :func:`to_storage`."""
+    if dtype != bfloat16:
+        return np.asarray(x, dtype.compute)
+    return (x.astype(np.uint32) << np.uint32(16)).view(np.float32)

@@ -19,11 +19,11 @@ class Storage(Protocol):
 class LazyBuffer:
     """One array of the graph: ``op`` applied to ``src``, with the parameters ``arg``.
 
-    Build nodes with the functions of :mod:`dawdle.lazy.build`, which check and infer. A node never changes its value;
-    realising it turns it into a BUFFER leaf (see :meth:`realize_as`), which frees the graph below it.
+    Build nodes with the functions of :mod:`dawdle.lazy.build`, which check and infer. A node never changes
+    its value; realising turns it into a BUFFER leaf (see :meth:`realize_as`), which frees the graph below it.
     """
 
-    __slots__ = ("op", "src", "arg", "shape", "dtype", "device", "__weakref__")
+    __slots__ = ("__weakref__", "arg", "device", "dtype", "op", "shape", "src")
 
     def __init__(
         self, op: Op, src: tuple[LazyBuffer, ...], arg: Any, shape: tuple[int, ...], dtype: DType, device: str
@@ -83,7 +83,8 @@ def format_graph(roots: Iterable[LazyBuffer]) -> str:
     lines = []
     for i, node in enumerate(toposort(roots)):
         names[id(node)] = f"%{i}"
-        operands = " ".join(names[id(s)] for s in node.src)
-        arg = "" if node.arg is None or node.op is Op.BUFFER else f" {node.arg}"
-        lines.append(f"%{i} = {node.op.name.lower()} {operands}{arg} : {node.dtype.name}{list(node.shape)}".replace("  ", " "))
+        words = [f"%{i} =", node.op.name.lower(), *(names[id(s)] for s in node.src)]
+        if node.arg is not None and node.op is not Op.BUFFER:
+            words.append(str(node.arg))
+        lines.append(f"{' '.join(words)} : {node.dtype.name}{list(node.shape)}")
     return "\n".join(lines)

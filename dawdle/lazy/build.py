@@ -1,10 +1,13 @@
 """Constructors of graph nodes: each checks its operands and infers the result's shape and dtype."""
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from dawdle.dtype import DType
+import numpy as np
+
+from dawdle.dtype import DType, round_to
 from dawdle.errors import DeviceError, DTypeError, ShapeError
 from dawdle.lazy import infer
 from dawdle.lazy.buffer import LazyBuffer, Storage
@@ -16,7 +19,8 @@ Triples = Sequence[tuple[int, int, int]]
 def _device(op: Op, *operands: LazyBuffer) -> str:
     devices = {x.device for x in operands}
     if len(devices) > 1:
-        raise DeviceError(f"{op.name.lower()}: operands live on {' and '.join(sorted(devices))}; move one with .to(device)")
+        places = " and ".join(sorted(devices))
+        raise DeviceError(f"{op.name.lower()}: operands live on {places}; move one with .to(device)")
     return operands[0].device
 
 
@@ -26,16 +30,24 @@ def buffer(storage: Storage, shape: Sequence[int], dtype: DType, device: str) ->
 
 
 def const(value: bool | int | float, dtype: DType, device: str) -> LazyBuffer:
-    """A zero-dimensional constant; integers wrap to ``dtype`` as NumPy's casts do."""
+    """A zero-dimensional constant. Integers wrap to ``dtype`` as NumPy's casts do; floats round to it.
+
+    Raises DTypeError for NaN and infinities in an integer dtype.
+    """
+    return LazyBuffer(Op.CONST, (), _as_dtype(value, dtype), (), dtype, device)
+
+
+def _as_dtype(value: bool | int | float, dtype: DType) -> bool | int | float:
+    """The value of ``dtype`` that represents ``value``, as a Python scalar."""
+    if dtype.is_bool:
+        return bool(value)
     if dtype.is_float:
-        value = float(value)
-    elif dtype.is_bool:
-        value = bool(value)
-    else:
-        value = int(value) & ((1 << dtype.bits) - 1)
-        if dtype.kind == "i" and value >> (dtype.bits - 1):
-            value -= 1 << dtype.bits
-    return LazyBuffer(Op.CONST, (), value, (), dtype, device)
+        with np.errstate(over="ignore"):
+            return float(round_to(np.asarray(float(value)), dtype))
+    if not math.isfinite(value):
+        raise DTypeError(f"{value} has no {dtype.name} value; use a float dtype")
+    wrapped = int(value) & ((1 << dtype.bits) - 1)
+    return wrapped - (1 << dtype.bits) if dtype.kind == "i" and wrapped >> (dtype.bits - 1) else wrapped
 
 
 def full(shape: Sequence[int], value: bool | int | float, dtype: DType, device: str) -> LazyBuffer:
@@ -73,20 +85,24 @@ def binary(op: Op, a: LazyBuffer, b: LazyBuffer) -> LazyBuffer:
     """A two-operand elementwise op on operands of one shape, dtype and device."""
     assert op in BINARY
     shape = infer.same_shape(op, [a.shape, b.shape])
-    return LazyBuffer(op, (a, b), None, shape, infer.elementwise_dtype(op, [a.dtype, b.dtype]), _device(op, a, b))
+    dtype = infer.elementwise_dtype(op, [a.dtype, b.dtype])
+    return LazyBuffer(op, (a, b), None, shape, dtype, _device(op, a, b))
 
 
 def where(condition: LazyBuffer, a: LazyBuffer, b: LazyBuffer) -> LazyBuffer:
     """``a`` where the bool ``condition`` holds, else ``b``."""
     if not condition.dtype.is_bool:
-        raise DTypeError(f"where needs a bool condition, got {condition.dtype.name}; compare it with something")
+        raise DTypeError(f"where needs a bool condition, got {condition.dtype.name}; compare it first")
     shape = infer.same_shape(Op.WHERE, [condition.shape, a.shape, b.shape])
     dtype = infer.elementwise_dtype(Op.WHERE, [a.dtype, b.dtype])
     return LazyBuffer(Op.WHERE, (condition, a, b), None, shape, dtype, _device(Op.WHERE, condition, a, b))
 
 
 def reduce(op: Op, x: LazyBuffer, axes: Sequence[int]) -> LazyBuffer:
-    """SUM, PROD or AMAX over ``axes``, which stay in the shape with size 1. Empty AMAX gives the dtype's least value."""
+    """SUM, PROD or AMAX over ``axes``, which stay in the shape with size 1.
+
+    Sums and products of integers wrap. AMAX over no elements gives the dtype's least value.
+    """
     assert op in REDUCE
     axes = infer.axes_of(op, x.shape, axes)
     dtype = infer.elementwise_dtype(op, [x.dtype])
@@ -132,10 +148,11 @@ def flip(x: LazyBuffer, axes: Sequence[int]) -> LazyBuffer:
 
 
 def slice_(x: LazyBuffer, ranges: Triples) -> LazyBuffer:
-    """Elements start, start+step, ... below stop along each axis; ``ranges`` holds (start, stop, step) for each."""
+    """Elements start, start+step, ... below stop; ``ranges`` holds (start, stop, step) for each axis."""
     arg = tuple(ranges)
     shape = infer.slice_shape(x.shape, arg)
-    return x if all(r == (0, n, 1) for r, n in zip(arg, x.shape, strict=True)) else _movement(Op.SLICE, x, arg, shape)
+    whole = tuple((0, n, 1) for n in x.shape)
+    return x if arg == whole else _movement(Op.SLICE, x, arg, shape)
 
 
 def pad(x: LazyBuffer, amounts: Triples) -> LazyBuffer:
@@ -170,7 +187,7 @@ def _index(op: Op, index: LazyBuffer) -> None:
 
 
 def gather(x: LazyBuffer, index: LazyBuffer, axis: int) -> LazyBuffer:
-    """``x[..., index[..., i, ...], ...]``: the result has the index's shape, which equals x's but along ``axis``.
+    """``x[..., index[..., i, ...], ...]``, of the index's shape, which must equal x's but along ``axis``.
 
     Indices outside [0, size) read as zero.
     """
@@ -180,23 +197,30 @@ def gather(x: LazyBuffer, index: LazyBuffer, axis: int) -> LazyBuffer:
     return LazyBuffer(Op.GATHER, (x, index), axis, shape, x.dtype, _device(Op.GATHER, x, index))
 
 
-def scatter(base: LazyBuffer, index: LazyBuffer, x: LazyBuffer, axis: int, how: Op | None = Op.ADD) -> LazyBuffer:
+def scatter(
+    base: LazyBuffer, index: LazyBuffer, x: LazyBuffer, axis: int, how: Op | None = Op.ADD
+) -> LazyBuffer:
     """``base`` with each ``x[..., i, ...]`` combined into its place ``[..., index[..., i, ...], ...]``.
 
-    ``how`` is ADD (the adjoint of gather), MUL, MAX, or None, which overwrites: of equal indices the last wins.
-    Indices outside [0, size) are dropped. ``x`` and ``index`` have one shape, which equals base's but along ``axis``.
+    ``how`` is ADD (the adjoint of gather), MUL, MAX, or None, which overwrites: of equal indices the last
+    wins. Indices outside [0, size) are dropped. ``x`` and ``index`` have one shape, which equals base's but
+    along ``axis``.
     """
+    assert how in (Op.ADD, Op.MUL, Op.MAX, None)
     _index(Op.SCATTER, index)
     (axis,) = infer.axes_of(Op.SCATTER, base.shape, [axis])
     infer.gather_shape(base.shape, index.shape, axis, Op.SCATTER)
     infer.same_shape(Op.SCATTER, [index.shape, x.shape])
     dtype = infer.elementwise_dtype(how or Op.WHERE, [base.dtype, x.dtype])
-    return LazyBuffer(Op.SCATTER, (base, index, x), (axis, how), base.shape, dtype, _device(Op.SCATTER, base, index, x))
+    device = _device(Op.SCATTER, base, index, x)
+    return LazyBuffer(Op.SCATTER, (base, index, x), (axis, how), base.shape, dtype, device)
 
 
 def contiguous(x: LazyBuffer) -> LazyBuffer:
     """The same value, materialised in memory of its own."""
-    return x if x.op in (Op.CONTIGUOUS, Op.BUFFER) else LazyBuffer(Op.CONTIGUOUS, (x,), None, x.shape, x.dtype, x.device)
+    if x.op in (Op.CONTIGUOUS, Op.BUFFER):
+        return x
+    return LazyBuffer(Op.CONTIGUOUS, (x,), None, x.shape, x.dtype, x.device)
 
 
 def copy(x: LazyBuffer, device: str) -> LazyBuffer:
