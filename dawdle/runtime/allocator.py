@@ -1,0 +1,204 @@
+"""Host memory: 64-byte aligned buffers from a cache of freed ones.
+
+Fresh memory costs a page fault for every 4 KiB, which on large outputs takes longer than computing them. So memory whose
+last reference has died is kept and handed out again.
+"""
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dawdle import config
+from dawdle.dtype import Array
+from dawdle.errors import OutOfMemoryError
+
+ALIGN = 64
+HUGE = 2 << 20  # size of a huge page
+CACHED_SHARE = 4  # at most one part in so many of the machine's memory lies in the cache
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """``capacity`` bytes at ``address``, inside of the memory that ``owner`` keeps alive."""
+
+    address: int
+    capacity: int
+    owner: Any
+
+
+class Buffer:
+    """``nbytes`` of host memory at ``address``. When the object dies, memory that came from an allocator returns to it."""
+
+    __slots__ = ("__weakref__", "_home", "address", "chunk", "nbytes")
+
+    def __init__(self, chunk: Chunk, nbytes: int, home: deque[Chunk] | None) -> None:
+        self.chunk = chunk
+        self.address = chunk.address
+        self.nbytes = nbytes
+        self._home = home
+
+    def __del__(self) -> None:
+        # may run in any thread and in the middle of anything, also of the allocator: so no lock, only an atomic append
+        if self._home is not None:
+            self._home.append(self.chunk)
+
+    def array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """A read-only array on this memory; it keeps the buffer alive."""
+        return np.asarray(_Window(self, dtype, shape))
+
+    def writable(self) -> Array:
+        """The bytes, for the one who has just allocated the buffer."""
+        return np.asarray(_Window(self, np.dtype(np.uint8), (self.nbytes,), readonly=False))
+
+
+class _Window:
+    """Makes an ndarray on a buffer's memory whose base is the buffer."""
+
+    def __init__(self, buffer: Buffer, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool = True) -> None:
+        self.buffer = buffer
+        self.__array_interface__ = {
+            "version": 3, "shape": shape, "typestr": dtype.str, "data": (buffer.address, readonly), "strides": None,
+        }  # fmt: skip
+
+
+def adopt(array: Array) -> Buffer:
+    """A buffer on the memory of a C-contiguous array, which it keeps alive."""
+    assert array.flags.c_contiguous
+    return Buffer(Chunk(array.__array_interface__["data"][0], 0, array), array.nbytes, None)
+
+
+def size_class(nbytes: int) -> int:
+    """Bytes that are really reserved: a multiple of 64, of 1/8 of the power of two below, so that sizes nearby share."""
+    step = max(ALIGN, 1 << max(nbytes.bit_length() - 4, 0))
+    return max(ALIGN, -(-nbytes // step) * step)
+
+
+@dataclass(frozen=True)
+class MemoryStats:
+    """Bytes in live buffers, bytes kept for reuse, the most that was live at once, and how many allocations were reused."""
+
+    live: int
+    cached: int
+    peak: int
+    reused: int
+    fresh: int
+
+
+class Allocator:
+    """A caching allocator. Safe to use from several threads."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._returned: deque[Chunk] = deque()
+        self._free: dict[int, list[Chunk]] = {}
+        self._live = self._cached = self._peak = self._reused = self._fresh = 0
+        self._most_cached = physical_memory() // CACHED_SHARE
+
+    def allocate(self, nbytes: int) -> Buffer:
+        """An uninitialised buffer. Raises OutOfMemoryError if the limit or the machine doesn't allow it."""
+        capacity = size_class(nbytes)
+        with self._lock:
+            if self._returned:
+                self._collect()
+            free = self._free.get(capacity)
+            if free:
+                chunk = free.pop()
+                self._cached -= capacity
+                self._reused += 1
+            else:
+                chunk = self._reserve(capacity, nbytes)
+                self._fresh += 1
+            self._live += capacity
+            if self._live > self._peak:
+                self._peak = self._live
+        return Buffer(chunk, nbytes, self._returned)
+
+    def _collect(self) -> None:
+        """Put what has been returned into the free lists."""
+        while self._returned:
+            chunk = self._returned.popleft()
+            self._live -= chunk.capacity
+            if self._cached + chunk.capacity <= self._most_cached:
+                self._free.setdefault(chunk.capacity, []).append(chunk)
+                self._cached += chunk.capacity
+
+    def _reserve(self, capacity: int, nbytes: int) -> Chunk:
+        limit = config.current().memory_limit
+        if limit and self._live + self._cached + capacity > limit:
+            self._drop()
+            if self._live + capacity > limit:
+                raise self._failure(nbytes, f"the limit of {size_text(limit)} (DAWDLE_MEMORY_LIMIT)")
+        try:
+            return fresh(capacity)
+        except MemoryError:
+            cached = self._cached
+            self._drop()
+            try:
+                return fresh(capacity)
+            except MemoryError:
+                raise self._failure(nbytes, "the machine's memory", cached) from None
+
+    def _failure(self, nbytes: int, bound: str, cached: int = 0) -> OutOfMemoryError:
+        given_back = f", {size_text(cached)} of cache were given back" if cached else ""
+        return OutOfMemoryError(
+            f"{self.name}: {size_text(nbytes)} more would exceed {bound}: {size_text(self._live)} are held by live"
+            f" values{given_back}; let go of values, or use a smaller batch"
+        )
+
+    def _drop(self) -> None:
+        self._free.clear()
+        self._cached = 0
+
+    def empty_cache(self) -> None:
+        """Give the memory that no value uses back to the system."""
+        with self._lock:
+            self._collect()
+            self._drop()
+
+    def stats(self) -> MemoryStats:
+        with self._lock:
+            self._collect()
+            return MemoryStats(self._live, self._cached, self._peak, self._reused, self._fresh)
+
+
+def fresh(capacity: int) -> Chunk:
+    """New memory from the system: small blocks from the heap, big ones as pages of their own, huge where possible."""
+    if capacity < HUGE:
+        block = np.empty(capacity + ALIGN, np.uint8)
+        address = block.__array_interface__["data"][0]
+        return Chunk(-(-address // ALIGN) * ALIGN, capacity, block)
+    try:
+        pages = mmap.mmap(-1, capacity + HUGE)
+    except (OSError, ValueError, OverflowError) as e:
+        raise MemoryError(str(e)) from None
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        try:
+            pages.madvise(mmap.MADV_HUGEPAGE)
+        except OSError:  # a kernel without huge pages
+            pass
+    address = np.frombuffer(pages, np.uint8).__array_interface__["data"][0]
+    return Chunk(-(-address // HUGE) * HUGE, capacity, pages)
+
+
+def physical_memory() -> int:
+    """Bytes of the machine's memory; 16 GiB where the system doesn't say."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 16 << 30
+
+
+def size_text(nbytes: float) -> str:
+    """``1536`` as ``1.5 KiB``."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.0f} {unit}" if unit == "bytes" or nbytes == int(nbytes) else f"{nbytes:.1f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.1f} TiB"
