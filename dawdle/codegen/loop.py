@@ -41,7 +41,10 @@ class Let(Stmt):
 
 @dataclass(frozen=True)
 class Alloc(Stmt):
-    """A local array of ``size`` elements. ``space`` is "register" (constant indices only), "stack" or "scratch"."""
+    """A local array of ``size`` elements; ``lanes`` > 1 makes each element a vector, and indices count vectors.
+
+    ``space`` is "register" (one element, a variable) or "scratch" (the thread's private memory).
+    """
 
     name: str
     dtype: DType

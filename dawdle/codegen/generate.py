@@ -1,0 +1,62 @@
+"""A group's kernel as source text: lower, schedule, loopify, render."""
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dawdle import config
+from dawdle.codegen.kernel import Kernel, Param
+from dawdle.codegen.loop import Function
+from dawdle.codegen.loopify import loopify
+from dawdle.codegen.lower import flops, lower
+from dawdle.codegen.recipes import cpu
+from dawdle.codegen.render.c import render_c
+from dawdle.codegen.target import Target
+from dawdle.codegen.verify import verify_kernel, verify_loops
+from dawdle.lazy.plan import Group
+
+RECIPES: dict[str, Callable[[Kernel, Target], Kernel]] = {"c": cpu.schedule}
+RENDERERS: dict[str, Callable[[Function], str]] = {"c": render_c}
+
+
+@dataclass(frozen=True)
+class GeneratedKernel:
+    """Source text of one kernel, and what the runtime needs to compile, call and profile it.
+
+    ``params`` are the group's outputs, then its inputs. ``scratch`` is bytes for each thread. ``flops`` and ``nbytes``
+    are the arithmetic operations and the least memory traffic of one call.
+    """
+
+    name: str
+    source: str
+    params: tuple[Param, ...]
+    scratch: int
+    parallel: bool
+    flops: int
+    nbytes: int
+    kernel: Kernel
+    function: Function
+
+
+def generate(group: Group, target: Target) -> GeneratedKernel:
+    """Source for ``group`` on ``target``. Equal sources have equal names."""
+    lowered = lower(group, "KERNEL")
+    kernel = RECIPES[target.name](lowered, target)
+    function = loopify(kernel)
+    if config.current().debug >= 5:
+        verify_kernel(kernel)
+        verify_loops(function)
+    source = RENDERERS[target.name](function)
+    name = "k_" + hashlib.sha256(source.encode()).hexdigest()[:16]
+    return GeneratedKernel(
+        name=name,
+        source=source.replace("KERNEL", name),
+        params=kernel.params,
+        scratch=function.scratch,
+        parallel="parallel" in kernel.marks.values(),
+        flops=flops(lowered),
+        nbytes=sum(p.size * p.dtype.itemsize for p in kernel.params),
+        kernel=replace(kernel, name=name),
+        function=replace(function, name=name),
+    )

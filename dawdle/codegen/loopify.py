@@ -1,0 +1,376 @@
+"""Kernel to loop tree: every expression is placed at the outermost loop on which its free ranges allow it to stand.
+
+Unrolled ranges become repeated stores with constants in their place. Reductions over the same ranges that stand at the
+same loop are emitted as one loop with several accumulators. A vector range has no loop: it is the lanes of a register.
+"""
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from dawdle.codegen import expr, loop
+from dawdle.codegen.algebra import add, bounds, coefficient, mul, simplify, without
+from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
+from dawdle.codegen.kernel import Kernel, StageBuffer, Store
+from dawdle.codegen.transform import identity_of
+
+from dawdle.lazy.ops import Op
+
+ALIGN = 64
+MAX_NESTING = 12  # operators in one C expression: compilers limit the depth of brackets
+THREAD, THREADS = expr.var("thread"), expr.var("threads")
+
+
+class _Scope:
+    """The body of a loop under construction."""
+
+    def __init__(self, opened: frozenset[Range], innermost: Range | None) -> None:
+        self.opened = opened
+        self.innermost = innermost
+        self.body: list[loop.Stmt] = []
+        self.values: dict[Expr, Expr] = {}
+
+
+class _Loopify:
+    def __init__(self, k: Kernel) -> None:
+        self.k = k
+        self.vectors = frozenset(r for r, how in k.marks.items() if how == "vector")
+        self.unrolled = frozenset(r for r, how in k.marks.items() if how == "unroll")
+        self.at = {s.name: s.at for s in k.stages}
+        self.counter: Counter[str] = Counter()
+        self.variables: dict[Range, Expr] = {}
+        self.scopes = [_Scope(frozenset(), None)]
+        self.guarded = False
+        self.depends: dict[Expr, frozenset[Range]] = {}
+        self.scratch = 0
+        self.stores = [self.unroll(s) for s in k.stores]
+        flat = list(itertools.chain(*self.stores))
+        nodes = walk([e for s in flat for e in s.exprs] + [s.value for s in k.stages])
+        self.uses = Counter(s for n in nodes for s in n.src)
+        self.reduces = [n for n in nodes if n.op is X.REDUCE]
+        self.scans = [n for n in nodes if n.op is X.SCAN]
+        self.states: dict[frozenset[Range], str] = {}
+        self.nesting: dict[Expr, int] = {}
+
+    # names, scopes, levels
+
+    def name(self, stem: str) -> str:
+        self.counter[stem] += 1
+        return f"{stem}{self.counter[stem] - 1}"
+
+    def ranges_of(self, e: Expr) -> frozenset[Range]:
+        """The loops that ``e`` must stand inside of: its free ranges, and where the buffers it reads are filled."""
+        known = self.depends
+        if e not in known:
+            for n in walk([e]):
+                if n in known:
+                    continue
+                out = n.free.union(*(known[s] - n.free for s in n.src)) if n.src else n.free
+                if n.op is X.REDUCE:
+                    out -= frozenset(n.arg[1])
+                if n.op is X.LOAD and self.at.get(n.arg) is not None:
+                    out |= {self.at[n.arg]}
+                known[n] = out - self.vectors
+        return known[e]
+
+    def level(self, e: Expr) -> int:
+        """Index of the outermost open scope that ``e`` can stand in."""
+        needed = self.ranges_of(e)
+        for i, scope in enumerate(self.scopes):
+            if needed <= scope.opened:
+                if self.guarded and i == len(self.scopes) - 2 and e.op not in (X.REDUCE, X.SCAN):
+                    return i + 1
+                return i
+        missing = needed - self.scopes[-1].opened
+        raise AssertionError(f"{e} needs loops over {missing} that are not open")
+
+    def emit(self, s: loop.Stmt) -> None:
+        self.scopes[-1].body.append(s)
+
+    def open(self, r: Range) -> None:
+        self.variables[r] = expr.var(self.name(r.name + "_"))
+        self.scopes.append(_Scope(self.scopes[-1].opened | {r}, r))
+
+    def close(self) -> None:
+        scope = self.scopes.pop()
+        r = scope.innermost
+        assert r is not None
+        start, stop = const(0), const(r.extent)
+        if self.k.marks.get(r) == "parallel":
+            start, stop = (
+                expr.make(Op.IDIV, (mul(const(r.extent), t), THREADS), "nonneg", INDEX)
+                for t in (THREAD, add(THREAD, const(1)))
+            )
+        self.emit(loop.For(self.variables[r].arg, start, stop, 1, tuple(scope.body)))
+
+    # values
+
+    def value(self, e: Expr) -> Expr:
+        """``e`` as an expression of loop variables, bound in the outermost scope it can stand in."""
+        stack = [(e, False)]
+        while stack:
+            n, ready = stack.pop()
+            if self.found(n) is not None:
+                continue
+            if not ready and n.op not in _OPAQUE:
+                stack.append((n, True))
+                stack.extend((s, False) for s in n.src)
+                continue
+            self.place(n)
+        found = self.found(e)
+        assert found is not None
+        return found
+
+    def found(self, e: Expr) -> Expr | None:
+        """The value of ``e`` where it was placed already; what stands before a guard serves inside of it too."""
+        level = self.level(e)
+        known = self.scopes[level].values.get(e)
+        if known is None and self.guarded and level == len(self.scopes) - 1:
+            known = self.scopes[level - 1].values.get(e)
+        return known
+
+    def place(self, n: Expr) -> None:
+        """Compute one node whose operands are placed, in the scope it belongs to."""
+        level = self.level(n)
+        inner = self.scopes[level + 1 :]
+        del self.scopes[level + 1 :]
+        guarded, self.guarded = self.guarded, self.guarded and not inner
+        result = self.translate(n)
+        scope = self.scopes[level]
+        depth = 1 + max((self.nesting.get(s, 0) for s in result.src), default=0)
+        shared = self.uses.get(n, 2) > 1 or inner or depth > MAX_NESTING
+        if shared and result.op not in (X.VAR, Op.CONST, X.RANGE) and not self.is_register(result):
+            name = self.name("x")
+            scope.body.append(loop.Let(name, result))
+            result, depth = expr.var(name, result.dtype, result.lanes), 0
+        self.nesting[result] = depth
+        scope.values[n] = result
+        self.scopes += inner
+        self.guarded = guarded
+
+    def is_register(self, e: Expr) -> bool:
+        return e.op is X.LOAD and e.arg.startswith("acc")
+
+    def translate(self, n: Expr) -> Expr:
+        if n.op is X.RANGE:
+            if n.arg in self.vectors:
+                lanes = tuple(const(i) for i in range(n.arg.extent))
+                return expr.make(X.VECTOR, lanes, None, INDEX, len(lanes))
+            return self.variables[n.arg]
+        if n.op is X.LOAD:
+            return self.load(n)
+        if n.op is X.REDUCE:
+            return self.reduce(n)
+        if n.op is X.SCAN:
+            return self.scan(n)
+        if n.op in (Op.IDIV, Op.MOD) and n.dtype == INDEX:
+            low, _ = bounds(n.src[0])
+            if low is not None and low >= 0 and n.src[1].op is Op.CONST and n.src[1].arg > 0:
+                return self.apply(n, "nonneg")
+        return self.apply(n, n.arg)
+
+    def apply(self, n: Expr, arg: object) -> Expr:
+        """An elementwise node on its operands' values; a scalar among vectors is broadcast."""
+        src = [self.value(s) for s in n.src]
+        lanes = max((s.lanes for s in src), default=1)
+        uniform = 1 if n.op is Op.WHERE and src[0].lanes == 1 else 0  # one condition for all lanes stays scalar
+        src = src[:uniform] + [broadcast(s, lanes) for s in src[uniform:]]
+        return expr.make(n.op, tuple(src), arg, n.dtype, lanes)
+
+    def load(self, n: Expr) -> Expr:
+        index, valid = n.src[0], n.src[1] if len(n.src) > 1 else None
+        lanes = (index.free | (valid.free if valid is not None else frozenset())) & self.vectors
+        if not lanes:
+            src = [self.value(s) for s in n.src]
+            return expr.make(X.LOAD, tuple(src), n.arg, n.dtype, 1)
+        (v,) = lanes
+        if coefficient(index, v) == 1 and (valid is None or v not in valid.free):
+            src = [self.value(without(index, v))] + ([] if valid is None else [self.value(valid)])
+            return expr.make(X.LOAD, tuple(src), n.arg, n.dtype, v.extent)
+        parts = [self.value(simplify(substitute([n], {range_(v): const(i)})[0])) for i in range(v.extent)]
+        return expr.make(X.VECTOR, tuple(parts), None, n.dtype, v.extent)
+
+    def lanes_of(self, e: Expr) -> int:
+        return max((r.extent for r in e.free & self.vectors), default=1)
+
+    def reduce(self, n: Expr) -> Expr:
+        op, ranges = n.arg
+        if ranges[0] in self.vectors:
+            assert len(ranges) == 1
+            return expr.make(X.FOLD, (broadcast(self.value(n.src[0]), ranges[0].extent),), op, n.dtype)
+        here = len(self.scopes) - 1
+        scope = self.scopes[here]
+        group = [m for m in self.reduces if m.arg[1] == ranges and m not in scope.values and self.stands(m, here)]
+        if n not in group:
+            group.append(n)
+        accumulators = {}
+        for m in group:
+            name, lanes = self.name("acc"), self.lanes_of(m)
+            start = broadcast(identity_of(m.arg[0], m.dtype), lanes)
+            self.emit(loop.Alloc(name, m.dtype, 1, "register", lanes))
+            self.emit(loop.Store(name, const(0), start))
+            accumulators[m] = expr.make(X.LOAD, (const(0),), name, m.dtype, lanes)
+        loops = [r for r in ranges if r not in self.unrolled]
+        for r in loops:
+            self.open(r)
+        for point in self.points(r for r in ranges if r in self.unrolled):
+            for m in group:
+                (body,) = self.at_point([m.src[0]], point)
+                total = accumulators[m]
+                step = broadcast(self.value(body), total.lanes)
+                self.emit(loop.Store(total.arg, const(0), step, m.arg[0]))
+        for _ in loops:
+            self.close()
+        scope.values.update(accumulators)
+        return accumulators[n]
+
+    def stands(self, m: Expr, here: int) -> bool:
+        """Whether ``m`` belongs to the innermost open scope."""
+        needed = self.ranges_of(m)
+        return needed <= self.scopes[here].opened and (here == 0 or not needed <= self.scopes[here - 1].opened)
+
+    def scan(self, n: Expr) -> Expr:
+        op, r = n.arg
+        depth = next(i for i, s in enumerate(self.scopes) if s.innermost is r)
+        inner = [s.innermost for s in self.scopes[depth + 1 :] if s.innermost is not None]
+        lanes = self.lanes_of(n)
+        mates = [m for m in self.scans if m.arg[1] is r and self.ranges_of(m) == self.ranges_of(n)]
+        name = self.state(n, depth, math.prod(x.extent for x in inner) * len(mates) if inner else 0, lanes)
+        place = const(0)
+        for x in inner:
+            place = add(mul(place, const(x.extent)), self.variables[x])
+        place = add(mul(place, const(len(mates))), const(mates.index(n))) if inner else place
+        body = broadcast(self.value(n.src[0]), lanes)
+        before = expr.make(X.LOAD, (place,), name, n.dtype, lanes)
+        first = alu(Op.CMPEQ, self.variables[r], const(0))
+        total = expr.make(Op.WHERE, (first, body, alu(op, before, body, dtype=n.dtype)), None, n.dtype, lanes)
+        result = expr.var(self.name("x"), n.dtype, lanes)
+        self.emit(loop.Let(result.arg, total))
+        self.emit(loop.Store(name, place, result))
+        return result
+
+    def state(self, n: Expr, depth: int, size: int, lanes: int) -> str:
+        """The name of the memory that carries a scan from one iteration to the next: a register if ``size`` is 0."""
+        key = self.ranges_of(n)
+        if size and key in self.states:
+            return self.states[key]
+        outside = self.scopes[depth - 1].body
+        if size:
+            name = self.states[key] = self.name("state")
+            outside.append(self.scratch_array(name, n, size, lanes))
+        else:
+            name = self.name("acc")
+            outside.append(loop.Alloc(name, n.dtype, 1, "register", lanes))
+            outside.append(loop.Store(name, const(0), broadcast(identity_of(n.arg[0], n.dtype), lanes)))
+        return name
+
+    def scratch_array(self, name: str, like: Expr, size: int, lanes: int = 1) -> loop.Alloc:
+        self.scratch += -(-size * lanes * like.dtype.itemsize // ALIGN) * ALIGN
+        return loop.Alloc(name, like.dtype, size, "scratch", lanes)
+
+    # stores
+
+    def points(self, ranges: Iterable[Range]) -> list[dict[Expr, Expr]]:
+        """Every combination of values of unrolled ranges."""
+        ranges = list(ranges)
+        values = itertools.product(*(range(r.extent) for r in ranges))
+        return [{range_(r): const(i) for r, i in zip(ranges, v, strict=True)} for v in values]
+
+    def at_point(self, exprs: Sequence[Expr], point: dict[Expr, Expr]) -> list[Expr]:
+        return [simplify(e) for e in substitute(exprs, point)] if point else list(exprs)
+
+    def unroll(self, s: Store) -> list[Store]:
+        """One store for each value of the unrolled ranges that it depends on."""
+        free = frozenset().union(*(e.free for e in s.exprs))
+        out = []
+        for point in self.points(r for r in self.k.ranges if r in self.unrolled & free):
+            new = self.at_point(s.exprs, point)
+            out.append(replace(s, index=new[0], value=new[1], valid=new[2] if len(new) > 2 else None))
+        return out
+
+    def nest(self, stores: list[Store], order: Sequence[Range]) -> None:
+        """Emit stores inside the loops of ``order`` that each depends on."""
+        for s in stores:
+            s_free = frozenset().union(*(self.ranges_of(e) for e in s.exprs))
+            if not s_free - self.scopes[-1].opened:
+                self.store(s)
+        rest: dict[Range, list[Store]] = {}
+        for s in stores:
+            s_free = frozenset().union(*(self.ranges_of(e) for e in s.exprs))
+            first = next((r for r in order if r in s_free and r not in self.scopes[-1].opened), None)
+            if first is not None:
+                rest.setdefault(first, []).append(s)
+        for r, inside in rest.items():
+            self.open(r)
+            self.fill(r)
+            self.nest(inside, order[order.index(r) + 1 :])
+            self.close()
+
+    def store(self, s: Store) -> None:
+        valid = None
+        if s.valid is not None:
+            for n in walk(s.exprs):
+                if n.op in (X.REDUCE, X.SCAN) and self.ranges_of(n) <= self.scopes[-1].opened:
+                    self.value(n)
+            valid = self.value(s.valid)
+            self.scopes.append(_Scope(self.scopes[-1].opened, None))
+            self.guarded = True
+        lanes = s.index.free & self.vectors
+        v = next(iter(lanes), None)
+        if v is None:
+            value = self.value(s.value)
+            self.emit(loop.Store(s.param, self.value(s.index), value, s.how))
+        elif coefficient(s.index, v) == 1:
+            value = broadcast(self.value(s.value), v.extent)
+            self.emit(loop.Store(s.param, self.value(without(s.index, v)), value, s.how))
+        else:
+            raise AssertionError(f"{v} is a vector range, but {s.index} doesn't step by 1 with it")
+        if valid is not None:
+            scope = self.scopes.pop()
+            self.guarded = False
+            self.emit(loop.If(valid, tuple(scope.body)))
+
+    def fill(self, at: Range | None) -> None:
+        """Fill the buffers that are staged here."""
+        for s in self.k.stages:
+            if s.at is at:
+                self.fill_stage(s)
+
+    def fill_stage(self, s: StageBuffer) -> None:
+        self.emit(self.scratch_array(s.name, s.value, math.prod(r.extent for r in s.dims)))
+        index = const(0)
+        for d in s.dims:
+            index = add(mul(index, const(d.extent)), range_(d))
+        loops = [r for r in s.dims if r not in self.vectors | self.unrolled]
+        for r in loops:
+            self.open(r)
+        for point in self.points(r for r in s.dims if r in self.unrolled):
+            place, value = self.at_point([index, s.value], point)
+            self.store(Store(s.name, place, value))
+        for _ in loops:
+            self.close()
+
+    def run(self) -> loop.Function:
+        self.fill(None)
+        order = [r for r in self.k.ranges if r not in self.vectors | self.unrolled]
+        self.nest(list(itertools.chain(*self.stores)), order)
+        params = tuple((p.name, p.dtype, p.written) for p in self.k.params)
+        return loop.Function(self.k.name, params, tuple(self.scopes[0].body), self.scratch)
+
+
+_OPAQUE = frozenset({X.REDUCE, X.SCAN, X.LOAD, X.RANGE, Op.CONST, X.VAR})
+
+
+def broadcast(e: Expr, lanes: int) -> Expr:
+    """``e`` in every lane of a vector."""
+    return e if e.lanes == lanes else expr.make(X.BROADCAST, (e,), None, e.dtype, lanes)
+
+
+def loopify(k: Kernel) -> loop.Function:
+    """The loop tree of ``k``, following its order of ranges, marks and stages."""
+    return _Loopify(k).run()
+
+

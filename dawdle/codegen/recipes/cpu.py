@@ -1,0 +1,167 @@
+"""Schedules for CPUs: which transformations a kernel gets. Contractions have a recipe of their own (contraction.py)."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dawdle.codegen.algebra import coefficient
+from dawdle.codegen.expr import INDEX, Expr, Range, X
+from dawdle.codegen.kernel import Kernel
+from dawdle.codegen.recipes.contraction import contract, find_contraction
+from dawdle.codegen.target import Target
+from dawdle.codegen.transform import accumulate, has_division_by, mark, merge, reorder, split
+
+PARALLEL_WORK = 1 << 15  # element operations below which waking another thread costs more than it gains
+TILES = 4  # vectors of output that a loop with an inner reduction keeps in registers
+TASKS = 4  # iterations of the parallel loop that each thread should have
+
+
+def schedule(k: Kernel, target: Target) -> Kernel:
+    """The kernel with all decisions taken."""
+    k = collapse(k)
+    found = find_contraction(k, target)
+    k = contract(k, found, target) if found else _generic(k, target)
+    return k
+
+
+def collapse(k: Kernel) -> Kernel:
+    """Merge neighbouring ranges that every index walks through without a gap."""
+    k = _collapse_outputs(k)
+    for ranges in dict.fromkeys(e.arg[1] for e in k.exprs() if e.op is X.REDUCE):
+        k = _collapse_reduction(k, ranges)
+    return k
+
+
+def _collapse_outputs(k: Kernel) -> Kernel:
+    scanned = {e.arg[1] for e in k.exprs() if e.op is X.SCAN}
+    i = len(k.ranges) - 2
+    while i >= 0:
+        a, b = k.ranges[i], k.ranges[i + 1]
+        together = all(
+            (a in s.index.free) == (b in s.index.free) and (s.valid is None or not {a, b} & s.valid.free)
+            for s in k.stores
+        )
+        if together and not {a, b} & scanned:
+            merged, ab = merge(k, a, b)
+            if not has_division_by(merged, ab):
+                k = merged
+        i -= 1
+    return k
+
+
+def _collapse_reduction(k: Kernel, ranges: tuple[Range, ...]) -> Kernel:
+    """Merge neighbours within ``ranges``, which no other reduction may bind apart from each other."""
+    others = [e.arg[1] for e in k.exprs() if e.op is X.REDUCE and e.arg[1] != ranges]
+    left = list(ranges)
+    i = len(left) - 2
+    while i >= 0:
+        a, b = left[i], left[i + 1]
+        if not any(a in o or b in o for o in others):
+            merged, ab = merge(k, a, b)
+            if not has_division_by(merged, ab):
+                k = merged
+                left[i : i + 2] = [ab]
+        i -= 1
+    return k
+
+
+@dataclass(frozen=True)
+class _Gain:
+    """How well loads suit a vector over some range: points where they step by 1, less those where they jump."""
+
+    smooth: int
+    rough: int
+
+    @property
+    def score(self) -> int:
+        return self.smooth - self.rough
+
+
+def _gain(loads: list[Expr], r: Range) -> _Gain:
+    smooth = rough = 0
+    for e in loads:
+        if r in e.src[0].free:
+            points = math.prod(x.extent for x in e.free)
+            if coefficient(e.src[0], r) == 1 and (len(e.src) == 1 or r not in e.src[1].free):
+                smooth += points
+            else:
+                rough += points
+    return _Gain(smooth, rough)
+
+
+def lane_size(k: Kernel) -> int:
+    """Bytes of the element that vectors of this kernel are sized for."""
+    dtypes = {e.dtype for e in k.exprs() if e.op is X.LOAD} | {s.value.dtype for s in k.stores}
+    floats = [d.itemsize for d in dtypes if d.is_float]
+    return max(4, max(floats) if floats else max((d.itemsize for d in dtypes), default=4))
+
+
+def _generic(k: Kernel, target: Target) -> Kernel:
+    lanes = target.lanes(lane_size(k))
+    scanned = {e.arg[1] for e in k.exprs() if e.op is X.SCAN}
+    loads = [e for e in k.exprs() if e.op is X.LOAD]
+    reduces = [e for e in k.exprs() if e.op is X.REDUCE]
+    last = _vector_range(k, lanes, scanned)
+    inner = [e for e in reduces if last in e.free]
+    if last is not None and inner:
+        gained = max(_gain(loads, r).score for e in inner for r in e.arg[1])
+        if gained > _gain(loads, last).score:
+            last, inner = None, []
+    for ranges in dict.fromkeys(e.arg[1] for e in reduces if e not in inner):
+        if not any(e.arg[1] == ranges for e in inner):
+            k = _vector_reduction(k, ranges, loads, lanes)
+    order = [r for r in k.ranges if r not in scanned and r is not last]
+    tail = [r for r in k.ranges if r in scanned]
+    if any(s.how or s.valid is not None for s in k.stores):  # scatter: the loops over the axis are not shared
+        tail = [r for r in k.ranges if not all(r in s.index.free for s in k.stores)]
+        order = [r for r in order if r not in tail]
+    if last is None:
+        return _parallel(reorder(k, [*order, *tail]), len(order))
+    tiles = min(TILES, last.extent // lanes) if inner else 1
+    k, outer, tile = split(k, last, lanes * tiles)
+    k, unrolled, vector = split(k, tile, lanes, last.name + "u")
+    k = mark(mark(k, unrolled, "unroll"), vector, "vector")
+    return _parallel(reorder(k, [*order, outer, *tail, unrolled, vector]), len(order) + 1)
+
+
+def _vector_range(k: Kernel, lanes: int, scanned: set[Range]) -> Range | None:
+    """The output range whose neighbours lie side by side in memory in every store, if it is long enough."""
+    for r in reversed(k.ranges):
+        steps = {coefficient(s.index, r) for s in k.stores if r in s.index.free}
+        masked = any(s.valid is not None and r in s.valid.free for s in k.stores)
+        used = all(r in s.index.free for s in k.stores if r in s.value.free)
+        if steps == {1} and used and not masked and r.extent >= lanes and r not in scanned:
+            return r
+    return None
+
+
+def _vector_reduction(k: Kernel, ranges: tuple[Range, ...], loads: list[Expr], lanes: int) -> Kernel:
+    best = max(ranges, key=lambda r: (_gain(loads, r).score, r is ranges[-1]))
+    gain = _gain(loads, best)
+    if gain.score < 0 or best.extent < lanes:
+        return k
+    copies = next((c for c in (4, 2) if best.extent >= c * lanes * 2), 1)
+    return accumulate(k, best, lanes, copies)
+
+
+def work(k: Kernel) -> int:
+    """Element operations of the kernel, roughly."""
+    total = 0
+    for e in k.exprs():
+        if e.op in (X.LOAD, X.REDUCE) or (e.src and e.dtype != INDEX):
+            bound = e.arg[1] if e.op is X.REDUCE else ()
+            total += math.prod(r.extent for r in {*e.free, *bound})
+    return total
+
+
+def _parallel(k: Kernel, shareable: int) -> Kernel:
+    """Share the first loops among threads, merged until each thread has several iterations."""
+    if work(k) < PARALLEL_WORK or shareable == 0:
+        return k
+    first = k.ranges[0]
+    while shareable > 1 and first.extent < TASKS * 16:
+        k, first = merge(k, first, k.ranges[1])
+        shareable -= 1
+    return mark(k, first, "parallel") if first.extent > 1 else k
+
+

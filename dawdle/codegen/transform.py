@@ -1,0 +1,203 @@
+"""The transformations that schedules are made of: each takes a kernel and gives an equivalent one.
+
+A record of what was done is kept in ``Kernel.applied``. Shown before → after in each docstring.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from dawdle.codegen import expr
+from dawdle.codegen.algebra import add, and_, idiv, less, minimum, mod, mul, simplify
+from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, walk
+from dawdle.codegen.kernel import Kernel, StageBuffer, Store
+from dawdle.dtype import DType
+from dawdle.lazy.ops import Op
+
+
+def identity_of(op: Op, dtype: DType) -> Expr:
+    """The value that ``op`` leaves other operands unchanged with."""
+    if op is Op.MAX:
+        return const(dtype.min, dtype)
+    one = op is Op.MUL
+    return const(float(one) if dtype.is_float else bool(one) if dtype.is_bool else int(one), dtype)
+
+
+def _map_exprs(k: Kernel, rule: Callable[[Expr], Expr], note: str) -> Kernel:
+    """Rewrite every expression of the kernel by ``rule`` and simplify the indices."""
+    roots = [e for s in k.stores for e in s.exprs] + [s.value for s in k.stages]
+    done = iter([simplify(e) for e in expr.rewrite(roots, rule)])
+    stores = []
+    for s in k.stores:
+        index, value = next(done), next(done)
+        stores.append(replace(s, index=index, value=value, valid=None if s.valid is None else next(done)))
+    stages = [replace(s, value=next(done)) for s in k.stages]
+    return k.with_(stores=tuple(stores), stages=tuple(stages), applied=(*k.applied, note))
+
+
+def _replace_range(k: Kernel, r: Range, by: Expr, new: tuple[Range, ...], note: str) -> Kernel:
+    """Put ``by``, an expression of the ranges ``new``, for ``r`` everywhere, also where a reduction binds it."""
+
+    def rule(e: Expr) -> Expr:
+        if e.op is X.RANGE and e.arg is r:
+            return by
+        if e.op is X.REDUCE and r in e.arg[1]:
+            op, ranges = e.arg
+            at = ranges.index(r)
+            return expr.reduce(op, e.src[0], (*ranges[:at], *new, *ranges[at + 1 :]))
+        return e
+
+    out = _map_exprs(k, rule, note)
+    if r in k.ranges:
+        at = k.ranges.index(r)
+        out = out.with_(ranges=(*k.ranges[:at], *new, *k.ranges[at + 1 :]))
+    return out
+
+
+def split(k: Kernel, r: Range, factor: int, name: str = "") -> tuple[Kernel, Range, Range]:
+    """``for r`` → ``for outer, for inner`` with ``inner`` running over ``factor`` values.
+
+    The last tile of an output range shifts inwards where the extent isn't a multiple, and computes some values again.
+    A reduction's range is lengthened instead, and its body masked.
+    """
+    tiles = -(-r.extent // factor)
+    outer, inner = Range(f"{name or r.name}o", tiles), Range(f"{name or r.name}i", factor)
+    start = mul(range_(outer), const(factor))
+    note = f"split {r!r} by {factor}"
+    if tiles * factor != r.extent and r in k.ranges:
+        if factor > r.extent:
+            raise ValueError(f"cannot split {r!r} into tiles of {factor}")
+        start = minimum(start, const(r.extent - factor))
+    k = _replace_range(k, r, add(start, range_(inner)), (outer, inner), note)
+    if tiles * factor != r.extent and outer not in k.ranges:
+        k = _mask_reduction(k, outer, less(add(start, range_(inner)), const(r.extent)))
+    return k, outer, inner
+
+
+def _mask_reduction(k: Kernel, r: Range, inside: Expr) -> Kernel:
+    """Make reductions over ``r`` skip the points outside of ``inside``: loads there give zero, the body the identity.
+
+    In a sum of products both factors are masked rather than the product, so that each can be staged on its own.
+    """
+
+    def masked(e: Expr, other: Expr) -> Expr:
+        return e if e.op is X.LOAD and len(e.src) > 1 else alu(Op.WHERE, inside, e, other)
+
+    def rule(e: Expr) -> Expr:
+        if e.op is X.LOAD and r in e.src[0].free:
+            valid = inside if len(e.src) == 1 else and_(e.src[1], inside)
+            return expr.load(e.arg, e.src[0], e.dtype, valid)
+        if e.op is X.REDUCE and r in e.arg[1]:
+            (op, ranges), body, neutral = e.arg, e.src[0], identity_of(e.arg[0], e.dtype)
+            if op is Op.ADD and body.op is Op.MUL:
+                body = alu(Op.MUL, *(masked(x, neutral) for x in body.src))
+            else:
+                body = alu(Op.WHERE, inside, body, neutral)
+            return expr.reduce(op, body, ranges)
+        return e
+
+    return _map_exprs(k, rule, f"mask {r!r}")
+
+
+def merge(k: Kernel, a: Range, b: Range, name: str = "") -> tuple[Kernel, Range]:
+    """``for a, for b`` → ``for ab`` over the product of their extents; ``b`` is the inner one."""
+    both = Range(name or f"{a.name}{b.name}", a.extent * b.extent)
+    note = f"merge {a!r} {b!r}"
+    k = _replace_range(k, a, idiv(range_(both), b.extent), (both,), note)
+    ranges = tuple(r for r in k.ranges if r is not b)
+
+    def rule(e: Expr) -> Expr:
+        if e.op is X.RANGE and e.arg is b:
+            return mod(range_(both), b.extent)
+        if e.op is X.REDUCE and b in e.arg[1]:
+            return expr.reduce(e.arg[0], e.src[0], [r for r in e.arg[1] if r is not b])
+        return e
+
+    return _map_exprs(k.with_(ranges=ranges), rule, note).with_(applied=k.applied), both
+
+
+def reorder(k: Kernel, order: Iterable[Range]) -> Kernel:
+    """The output loops in another order."""
+    order = tuple(order)
+    assert set(order) == set(k.ranges) and len(order) == len(k.ranges)
+    return k.with_(ranges=order, applied=(*k.applied, f"reorder {', '.join(r.name for r in order)}"))
+
+
+def mark(k: Kernel, r: Range, how: str) -> Kernel:
+    """Decide how a range runs: "parallel" over threads, "vector" in one register, "unroll" as repeated code."""
+    return k.with_(marks={**k.marks, r: how}, applied=(*k.applied, f"{how} {r!r}"))
+
+
+def accumulate(k: Kernel, r: Range, lanes: int, copies: int) -> Kernel:
+    """Vectorise a reduction over ``r``, with ``copies`` independent accumulators and a scalar loop for the tail.
+
+    ``op_{r} f(r)`` → ``op(op_{v} op(op_{o} f(o,0,v), op_{o} f(o,1,v), ...), op_{t} f(t))``
+    """
+    step = lanes * copies
+    blocks = r.extent // step
+    o, v, t = Range(f"{r.name}o", blocks), Range(f"{r.name}v", lanes), Range(f"{r.name}t", r.extent - blocks * step)
+
+    def rule(e: Expr) -> Expr:
+        if e.op is not X.REDUCE or r not in e.arg[1]:
+            return e
+        op, ranges = e.arg
+        outer = [o if x is r else x for x in ranges]
+        parts = []
+        for c in range(copies):
+            place = add(add(mul(range_(o), const(step)), const(c * lanes)), range_(v))
+            (body,) = expr.substitute([e.src[0]], {range_(r): place})
+            parts.append(expr.reduce(op, body, outer))
+        while len(parts) > 1:
+            parts = [alu(op, *parts[i : i + 2]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
+        result = expr.reduce(op, parts[0], [v])
+        if t.extent:
+            (tail,) = expr.substitute([e.src[0]], {range_(r): add(range_(t), const(blocks * step))})
+            result = alu(op, result, expr.reduce(op, tail, [t if x is r else x for x in ranges]))
+        return result
+
+    k = _map_exprs(k, rule, f"accumulate {r!r} in {copies} x {lanes} lanes")
+    return k.with_(marks={**k.marks, v: "vector"})
+
+
+def block_reduction(k: Kernel, r: Range, size: int) -> tuple[Kernel, Range, Range]:
+    """Run a sum over ``r`` in blocks of ``size``, so that the loop over blocks can stand outside of output loops.
+
+    ``sum_{r} f(r)`` → ``scan_{o} sum_{i} f(o, i)``, stored when ``o`` is at its last value.
+    """
+    k, o, i = split(k, r, size)
+
+    def rule(e: Expr) -> Expr:
+        if e.op is X.REDUCE and o in e.arg[1]:
+            op, ranges = e.arg
+            return expr.scan(op, expr.reduce(op, e.src[0], [x for x in ranges if x is not o]), o)
+        return e
+
+    k = _map_exprs(k, rule, f"block {r!r} by {size}")
+    last = alu(Op.CMPEQ, range_(o), const(o.extent - 1))
+    stores = tuple(replace(s, valid=last if s.valid is None else and_(s.valid, last)) for s in k.stores)
+    return k.with_(stores=stores, ranges=(o, *k.ranges)), o, i
+
+
+def stage(k: Kernel, name: str, value: Expr, at: Range | None, dims: tuple[Range, ...]) -> Kernel:
+    """Copy the tile of ``value`` that ``dims`` span into a buffer in their order, once for each iteration of ``at``."""
+    index = const(0)
+    for d in dims:
+        index = add(mul(index, const(d.extent)), range_(d))
+    staged = expr.load(name, index, value.dtype)
+    buffer = StageBuffer(name, value, at, dims)
+
+    def substituted(s: Store) -> Store:
+        return replace(s, value=expr.substitute([s.value], {value: staged})[0])
+
+    note = f"stage {name}[{', '.join(map(repr, dims))}] at {at!r}"
+    return k.with_(
+        stores=tuple(map(substituted, k.stores)), stages=(*k.stages, buffer), applied=(*k.applied, note)
+    )
+
+
+def has_division_by(k: Kernel, r: Range) -> bool:
+    """Whether some index still divides ``r``: a merge that leaves none was free."""
+    return any(
+        e.op in (Op.IDIV, Op.MOD) and e.dtype == INDEX and r in e.free
+        for e in walk([e for s in k.stores for e in s.exprs])
+    )
