@@ -44,7 +44,7 @@ def _as_dtype(value: bool | int | float, dtype: DType) -> bool | int | float:
     if dtype.is_float:
         with np.errstate(over="ignore"):
             return float(round_to(np.asarray(float(value)), dtype))
-    if not math.isfinite(value):
+    if isinstance(value, float | np.floating) and not math.isfinite(value):
         raise DTypeError(f"{value} has no {dtype.name} value; use a float dtype")
     wrapped = int(value) & ((1 << dtype.bits) - 1)
     return wrapped - (1 << dtype.bits) if dtype.kind == "i" and wrapped >> (dtype.bits - 1) else wrapped
@@ -123,9 +123,9 @@ def _movement(op: Op, x: LazyBuffer, arg: Any, shape: tuple[int, ...]) -> LazyBu
 def reshape(x: LazyBuffer, shape: Sequence[int]) -> LazyBuffer:
     """The same elements, in row-major order, under another shape."""
     shape = infer.reshape_shape(x.shape, tuple(shape))
-    if shape == x.shape:
-        return x
-    return _movement(Op.RESHAPE, x.src[0] if x.op is Op.RESHAPE else x, shape, shape)
+    below = x.src[0] if x.op is Op.RESHAPE else x
+    same = next((y for y in (x, below) if y.shape == shape), None)
+    return same or _movement(Op.RESHAPE, below, shape, shape)
 
 
 def permute(x: LazyBuffer, order: Sequence[int]) -> LazyBuffer:

@@ -115,24 +115,50 @@ def _precise(f: Callable[..., Array]) -> Rule:
     return rule
 
 
+def _maximum(node: LazyBuffer, src: list[Array]) -> Array:
+    a, b = src
+    return _sign_zeros(np.maximum(a, b), lambda: _is_plus_zero(a) | _is_plus_zero(b))
+
+
+def _sign_zeros(result: Array, has_plus: Callable[[], Array]) -> Array:
+    """A maximum in which 0.0 counts as more than -0.0. NumPy's choice depends on how arrays lie in memory."""
+    zero = result == 0
+    if result.dtype.kind != "f" or not zero.any():
+        return result
+    return np.where(zero, np.where(has_plus(), result.dtype.type(0.0), result.dtype.type(-0.0)), result)
+
+
+def _is_plus_zero(x: Array) -> Array:
+    return np.asarray((x == 0) & ~np.signbit(x))
+
+
 # along axes
 
 UFUNC: dict[Op, np.ufunc] = {Op.ADD: np.add, Op.MUL: np.multiply, Op.MAX: np.maximum}
 
 
 def _fold(ufunc: np.ufunc) -> Rule:
-    # without dtype NumPy would sum small integers in int64
-    return lambda node, src: ufunc.reduce(src[0], axis=node.arg, keepdims=True, dtype=src[0].dtype)
+    def rule(node: LazyBuffer, src: list[Array]) -> Array:
+        # NumPy adds in the order of memory; made row-major, the value depends on the operand's values alone
+        x = np.asarray(src[0], order="C")
+        # without dtype it would sum small integers in int64
+        return np.asarray(ufunc.reduce(x, axis=node.arg, keepdims=True, dtype=x.dtype))
+
+    return rule
 
 
 def _amax(node: LazyBuffer, src: list[Array]) -> Array:
-    least = src[0].dtype.type(node.dtype.min)
-    return np.asarray(np.maximum.reduce(src[0], axis=node.arg, keepdims=True, initial=least))
+    (x,), axes = src, node.arg
+    result = np.asarray(np.maximum.reduce(x, axis=axes, keepdims=True, initial=x.dtype.type(node.dtype.min)))
+    return _sign_zeros(result, lambda: np.asarray(_is_plus_zero(x).any(axis=axes, keepdims=True)))
 
 
 def _scan(node: LazyBuffer, src: list[Array]) -> Array:
-    op, axis = node.arg
-    return np.asarray(UFUNC[op].accumulate(src[0], axis=axis, dtype=src[0].dtype))
+    (x,), (op, axis) = src, node.arg
+    result = np.asarray(UFUNC[op].accumulate(x, axis=axis, dtype=x.dtype))
+    if op is not Op.MAX:
+        return result
+    return _sign_zeros(result, lambda: np.logical_or.accumulate(_is_plus_zero(x), axis=axis))
 
 
 # movement
@@ -243,7 +269,7 @@ RULES: dict[Op, Rule] = {
     Op.DIV: _map(np.divide),
     Op.IDIV: _map(np.floor_divide),
     Op.MOD: _map(np.mod),
-    Op.MAX: _map(np.maximum),
+    Op.MAX: _maximum,
     Op.CMPLT: _map(np.less),
     Op.CMPEQ: _map(np.equal),
     Op.AND: _map(np.bitwise_and),

@@ -26,7 +26,7 @@ class Op(Enum):
     DIV = "div"
     IDIV = "idiv"  # floor division, as NumPy's //
     MOD = "mod"  # remainder with the divisor's sign, as NumPy's %
-    MAX = "max"  # propagates NaN
+    MAX = "max"  # propagates NaN; of two zeros, a device may give either
     CMPLT = "cmplt"
     CMPEQ = "cmpeq"
     AND = "and"

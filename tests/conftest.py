@@ -1,0 +1,1 @@
+"""Makes the helpers in this folder (``random_graphs``) importable from every test."""
