@@ -1,14 +1,17 @@
-"""Makes dawdle/nn/data/mnist_embedded.npz from the full MNIST: the first digits of each class, in their original order.
+"""Makes the digits that come with the package: the first of each class of the full MNIST, in their original
+order.
 
-    python tools/make_embedded_mnist.py [--root FOLDER] [--train 5000] [--test 1000]
+python tools/make_embedded_mnist.py [--root FOLDER] [--train 5000] [--test 1000]
 """
+
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
 import numpy as np
-import dawdle.nn.data.mnist as source
+
+from dawdle.nn.data import digits as source
 
 LIMIT = 1_000_000  # bytes
 OUTPUT = Path(source.__file__).parent / source.EMBEDDED

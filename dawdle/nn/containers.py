@@ -1,4 +1,5 @@
 """Modules that hold other modules: Sequential, ModuleList, ModuleDict."""
+
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
@@ -65,7 +66,10 @@ class _Numbered(Module):
 
 
 class Sequential(_Numbered):
-    """Calls its modules in order, each on the result of the one before. Takes modules, or one dict of named modules."""
+    """Calls its modules in order, each on the result of the one before.
+
+    Takes modules, or one dict of named modules.
+    """
 
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         super().__init__()

@@ -1,4 +1,5 @@
 """Initialisers: each sets a tensor's values in place, whatever its ``requires_grad``, and returns it."""
+
 from __future__ import annotations
 
 import math
@@ -9,17 +10,28 @@ from dawdle.errors import DawdleError, ShapeError
 from dawdle.tensor import Tensor
 
 _GAINS = {
-    "linear": 1.0, "conv1d": 1.0, "conv2d": 1.0, "conv3d": 1.0, "identity": 1.0, "sigmoid": 1.0,
-    "tanh": 5 / 3, "relu": math.sqrt(2), "selu": 3 / 4,
+    "linear": 1.0,
+    "conv1d": 1.0,
+    "conv2d": 1.0,
+    "conv3d": 1.0,
+    "identity": 1.0,
+    "sigmoid": 1.0,
+    "tanh": 5 / 3,
+    "relu": math.sqrt(2),
+    "selu": 3 / 4,
 }
 
 
 def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
-    """The factor that keeps a signal's variance through ``nonlinearity``; ``param`` is leaky_relu's slope (0.01)."""
+    """The factor that keeps a signal's variance through ``nonlinearity``; ``param`` is leaky_relu's slope
+    (0.01).
+    """
     if nonlinearity == "leaky_relu":
         return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in _GAINS:
-        raise DawdleError(f"no gain is known for {nonlinearity!r}; choose leaky_relu or one of {', '.join(_GAINS)}")
+        raise DawdleError(
+            f"no gain is known for {nonlinearity!r}; choose leaky_relu or one of {', '.join(_GAINS)}"
+        )
     return _GAINS[nonlinearity]
 
 
@@ -41,13 +53,17 @@ def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
     return _set(tensor, Tensor.randn(*tensor.shape, device=tensor.device) * std + mean)
 
 
-def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0) -> Tensor:
+def trunc_normal_(
+    tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0
+) -> Tensor:
     """Values from the normal distribution cut to [a, b], drawn on the host by rejection."""
     rng, count = _host_rng(), math.prod(tensor.shape)
     accepted = np.empty(0)
     low, high = (a - mean) / std, (b - mean) / std
     if math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)) < 1e-3:
-        raise DawdleError(f"trunc_normal_: almost none of the distribution N({mean}, {std}²) is in [{a}, {b}]")
+        raise DawdleError(
+            f"trunc_normal_: almost none of the distribution N({mean}, {std}²) is in [{a}, {b}]"
+        )
     while len(accepted) < count:
         drawn = rng.standard_normal(2 * count + 16)
         accepted = np.concatenate([accepted, drawn[(drawn >= low) & (drawn <= high)]])
@@ -79,7 +95,9 @@ def eye_(tensor: Tensor) -> Tensor:
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
     """A convolution's weight that passes each group's channels through unchanged, as many as there are."""
     if not 3 <= len(tensor.shape) <= 5 or tensor.shape[0] % groups:
-        raise ShapeError(f"dirac_ needs 3 to 5 dimensions and outputs divisible by groups={groups}, not {tensor.shape}")
+        raise ShapeError(
+            f"dirac_ needs 3 to 5 dimensions and outputs divisible by groups={groups}, not {tensor.shape}"
+        )
     array, per_group = np.zeros(tensor.shape), tensor.shape[0] // groups
     centre = tuple(k // 2 for k in tensor.shape[2:])
     for group in range(groups):
@@ -107,13 +125,17 @@ def kaiming_uniform_(
     return uniform_(tensor, -bound, bound)
 
 
-def kaiming_normal_(tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu") -> Tensor:
+def kaiming_normal_(
+    tensor: Tensor, a: float = 0.0, mode: str = "fan_in", nonlinearity: str = "leaky_relu"
+) -> Tensor:
     """Normal with the variance gain²/fan (He et al., 2015); ``a`` is leaky_relu's slope."""
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity))
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
-    """Rows or columns, whichever are fewer, orthonormal times ``gain`` (Saxe et al., 2013); computed on the host."""
+    """Rows or columns, whichever are fewer, orthonormal times ``gain`` (Saxe et al., 2013); computed on the
+    host.
+    """
     if len(tensor.shape) < 2:
         raise ShapeError(f"orthogonal_ needs at least two dimensions, but the shape is {tensor.shape}")
     rows, columns = tensor.shape[0], math.prod(tensor.shape[1:])
@@ -124,7 +146,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1.0) -> Tensor:
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
-    """Normal values of which the share ``sparsity`` in each column is 0 (Martens, 2010); drawn on the host."""
+    """Normal values, a share ``sparsity`` of them in each column 0 (Martens, 2010); drawn on the host."""
     if len(tensor.shape) != 2:
         raise ShapeError(f"sparse_ needs two dimensions, but the shape is {tensor.shape}")
     rng = _host_rng()

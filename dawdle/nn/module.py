@@ -1,4 +1,5 @@
 """Module: a tree of parameters, buffers and submodules, with PyTorch's habits."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +14,10 @@ T = TypeVar("T", Tensor, "Module")
 
 
 class Parameter(Tensor):
-    """A tensor that a Module registers as a parameter when it becomes an attribute. Its gradient is wanted by default."""
+    """A tensor that a Module registers as a parameter when it becomes an attribute.
+
+    Its gradient is wanted by default.
+    """
 
     def __init__(
         self, data: Any, requires_grad: bool = True, dtype: object | None = None, device: str | None = None
@@ -63,16 +67,23 @@ class Module:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "_modules" not in self.__dict__:
-            raise AttributeError(f"call super().__init__() in {type(self).__name__} before assigning {name!r}")
+            raise AttributeError(
+                f"call super().__init__() in {type(self).__name__} before assigning {name!r}"
+            )
         kinds = ((Parameter, self._parameters), (Module, self._modules), (Buffer, self._buffers))
         table: dict[str, Any] | None = next((table for kind, table in kinds if isinstance(value, kind)), None)
         if table is None:
-            table = next((table for _, table in kinds if name in table), None)  # a registered name keeps its role
+            table = next(
+                (table for _, table in kinds if name in table), None
+            )  # a registered name keeps its role
             if table is None:
                 return object.__setattr__(self, name, value)
             if value is not None and not (table is self._buffers and isinstance(value, Tensor)):
                 role = {id(t): kind.__name__ for kind, t in kinds}[id(table)]
-                raise TypeError(f"{name!r} is a {role} of {type(self).__name__}; assign a {role} or None, not {type(value).__name__}")
+                raise TypeError(
+                    f"{name!r} is a {role} of {type(self).__name__}; assign a {role} or None, "
+                    f"not {type(value).__name__}"
+                )
         else:
             self._forget(name, but=table)
         if isinstance(value, Buffer) and not value.persistent:
@@ -180,7 +191,9 @@ class Module:
     # ---- state
 
     def state_dict(self, prefix: str = "") -> dict[str, Tensor]:
-        """The parameters and persistent buffers by dotted name, detached: their present values, not the handles."""
+        """The parameters and persistent buffers by dotted name, detached: their present values, not the
+        handles.
+        """
         return {_join(prefix, name): tensor.detach() for name, tensor in self._state()}
 
     def _state(self) -> Iterator[tuple[str, Tensor]]:
@@ -195,10 +208,11 @@ class Module:
             stack += [(_join(path, k), m) for k, m in reversed(module._modules.items()) if m is not None]
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Set the parameters and buffers to the values in ``state``, tensors or arrays, converted to each one's dtype.
+        """Set the parameters and buffers to the values in ``state``, tensors or arrays, converted to each
+        one's dtype.
 
-        Raises StateError that lists missing and unexpected keys (not with ``strict=False``) and shapes that differ;
-        then nothing has been loaded.
+        Raises StateError that lists missing and unexpected keys (not with ``strict=False``) and shapes that
+        differ; then nothing has been loaded.
         """
         own = dict(self._state())
         problems = [f"missing: {k}" for k in own if k not in state] if strict else []
@@ -206,10 +220,14 @@ class Module:
         values = {k: v if isinstance(v, Tensor) else Tensor(v) for k, v in state.items() if k in own}
         problems += [
             f"shape of {k}: the module has {own[k].shape}, the state {v.shape}"
-            for k, v in values.items() if own[k].shape != v.shape
+            for k, v in values.items()
+            if own[k].shape != v.shape
         ]
         if problems:
-            raise StateError(f"the state doesn't fit {type(self).__name__}; nothing was loaded:\n  " + "\n  ".join(problems))
+            raise StateError(
+                f"the state doesn't fit {type(self).__name__}; nothing was loaded:\n  "
+                + "\n  ".join(problems)
+            )
         for name, value in values.items():
             target = own[name]
             target.assign(value.detach().to(target.device).cast(target.dtype))
@@ -223,7 +241,9 @@ class Module:
         return self
 
     def train(self: Self, mode: bool = True) -> Self:
-        """Set training mode, in which Dropout drops and BatchNorm uses the batch's statistics, for the whole tree."""
+        """Set training mode, in which Dropout drops and BatchNorm uses the batch's statistics, for the whole
+        tree.
+        """
         for module in self.modules():
             object.__setattr__(module, "training", mode)
         return self
@@ -244,7 +264,8 @@ class Module:
             parameter.grad = None
 
     def to(self: Self, *targets: Any, device: str | None = None, dtype: Any = None) -> Self:
-        """Move the parameters and buffers to a device and cast those of float dtype; either may be given by position.
+        """Move the parameters and buffers to a device and cast those of float dtype; either may be given by
+        position.
 
         The handles stay the same, so optimizers keep working. Raises DTypeError for a dtype that isn't float.
         """

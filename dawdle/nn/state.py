@@ -1,8 +1,11 @@
-"""Saving and loading tensors as safetensors files (https://huggingface.co/docs/safetensors), nested structures included.
+"""Saving and loading tensors as safetensors files (https://huggingface.co/docs/safetensors), nested
+structures included.
 
-The format: eight bytes, the header's length as a little-endian integer; the header, JSON that maps each name to a dtype, a
-shape and the range of its bytes; then the bytes. Tensors stand in the order of falling element size, so that each is aligned.
+The format: eight bytes, the header's length as a little-endian integer; the header, JSON that maps each name
+to a dtype, a shape and the range of its bytes; then the bytes. Tensors stand in the order of falling element
+size, so that each is aligned.
 """
+
 from __future__ import annotations
 
 import json
@@ -40,12 +43,17 @@ _LEAF = "$tensor"
 PathLike = str | os.PathLike[str]
 
 
-def save(state: Module | Mapping[str, Any] | Sequence[Any], path: PathLike, metadata: Mapping[str, str] | None = None) -> None:
+def save(
+    state: Module | Mapping[str, Any] | Sequence[Any],
+    path: PathLike,
+    metadata: Mapping[str, str] | None = None,
+) -> None:
     """Write tensors to ``path`` as safetensors.
 
-    ``state`` is a dict of tensors, a module (its state dict), or nested dicts and lists that also hold numbers, strings, bools
-    and None, such as ``{"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}``. The file appears
-    complete or not at all. Raises StateError for anything that can't be stored.
+    ``state`` is a dict of tensors, a module (its state dict), or nested dicts and lists that also hold
+    numbers, strings, bools and None, such as ``{"model": model.state_dict(), "optimizer":
+    optimizer.state_dict(), "epoch": 3}``. The file appears complete or not at all. Raises StateError for
+    anything that can't be stored.
     """
     tensors: dict[str, Tensor] = {}
     tree = _flatten(state.state_dict() if isinstance(state, Module) else state, (), tensors)
@@ -72,7 +80,10 @@ def load(path: PathLike, device: str | None = None, verify: bool = True) -> Any:
 
 
 def load_metadata(path: PathLike) -> dict[str, str]:
-    """The ``metadata`` that was given to :func:`save`; reads only the header. Raises StateError as :func:`load` does."""
+    """The ``metadata`` that was given to :func:`save`; reads only the header.
+
+    Raises StateError as :func:`load` does.
+    """
     return {k: v for k, v in _open(Path(path)).metadata.items() if k not in (TREE, CHECKSUM)}
 
 
@@ -107,13 +118,17 @@ def _from_bytes(entry: _Entry, data: memoryview, device: str | None) -> Tensor:
     return Tensor(array.reshape(entry.shape), dtype=entry.dtype, device=device)
 
 
-def _encode(arrays: Mapping[str, tuple[DType, tuple[int, ...], NDArray[Any]]], metadata: dict[str, str]) -> Iterator[bytes | memoryview]:
+def _encode(
+    arrays: Mapping[str, tuple[DType, tuple[int, ...], NDArray[Any]]], metadata: dict[str, str]
+) -> Iterator[bytes | memoryview]:
     """The parts of the file, in order."""
     if bad := [k for k, v in metadata.items() if not isinstance(k, str) or not isinstance(v, str)]:
         raise StateError(f"metadata must map strings to strings; fix {bad}")
     header: dict[str, Any] = {}
     parts, offset = [], 0
-    for name, (dtype, shape, array) in sorted(arrays.items(), key=lambda item: (-item[1][0].itemsize, item[0])):
+    for name, (dtype, shape, array) in sorted(
+        arrays.items(), key=lambda item: (-item[1][0].itemsize, item[0])
+    ):
         end = offset + array.nbytes
         header[name] = {"dtype": NAMES[dtype], "shape": list(shape), "data_offsets": [offset, end]}
         parts.append(array.reshape(-1).view(np.uint8).data)
@@ -170,7 +185,9 @@ def _open(path: Path) -> _File:
     if length > MAX_HEADER:
         raise StateError(f"{path} is not a safetensors file: it announces a header of {length} bytes")
     if 8 + length > size:
-        raise StateError(f"{path} is truncated: its header should have {length} bytes, but only {size - 8} follow")
+        raise StateError(
+            f"{path} is truncated: its header should have {length} bytes, but only {size - 8} follow"
+        )
     try:
         header = json.loads(bytes(view[8 : 8 + length]).decode())
     except ValueError as error:
@@ -191,14 +208,18 @@ def _parse_entry(path: Path, name: str, entry: Any) -> _Entry:
         dtype_name, shape, (start, end) = entry["dtype"], tuple(entry["shape"]), entry["data_offsets"]
         whole = all(type(n) is int and n >= 0 for n in (*shape, start, end))
     except (TypeError, KeyError, ValueError) as error:
-        raise StateError(f"{path} is damaged: the entry of {name!r} lacks dtype, shape or data_offsets") from error
+        raise StateError(
+            f"{path} is damaged: the entry of {name!r} lacks dtype, shape or data_offsets"
+        ) from error
     if not whole:
         raise StateError(f"{path} is damaged: the shape or offsets of {name!r} are not natural numbers")
     if dtype_name not in BY_NAME:
         raise StateError(f"{path}: {name!r} has dtype {dtype_name}, which is not among {', '.join(BY_NAME)}")
     dtype = BY_NAME[dtype_name]
     if end - start != math.prod(shape) * dtype.itemsize:
-        raise StateError(f"{path} is damaged: {name!r} takes {end - start} bytes, not those of {dtype_name}{list(shape)}")
+        raise StateError(
+            f"{path} is damaged: {name!r} takes {end - start} bytes, not those of {dtype_name}{list(shape)}"
+        )
     return _Entry(dtype, shape, start, end)
 
 
@@ -216,7 +237,9 @@ def _check_ranges(path: Path, entries: Mapping[str, _Entry], size: int) -> None:
 
 
 def _flatten(value: Any, path: tuple[str, ...], tensors: dict[str, Tensor]) -> Any:
-    """The structure of ``value`` as JSON, its tensors replaced by their names in the file and collected in ``tensors``."""
+    """The structure of ``value`` as JSON, its tensors replaced by their names in the file and collected in
+    ``tensors``.
+    """
     if isinstance(value, Tensor):
         name = ".".join(path) or "value"
         while name in tensors:
@@ -225,14 +248,18 @@ def _flatten(value: Any, path: tuple[str, ...], tensors: dict[str, Tensor]) -> A
         return {_LEAF: name}
     if isinstance(value, Mapping):
         if bad := [k for k in value if not isinstance(k, str) or k == _LEAF or k == "__metadata__"]:
-            raise StateError(f"can't save keys {bad}: keys must be strings other than {_LEAF} and __metadata__")
+            raise StateError(
+                f"can't save keys {bad}: keys must be strings other than {_LEAF} and __metadata__"
+            )
         return {k: _flatten(v, (*path, k), tensors) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return [_flatten(v, (*path, str(i)), tensors) for i, v in enumerate(value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     where = ".".join(path) or "the state"
-    raise StateError(f"can't save {where}: {type(value).__name__} is neither a tensor, dict, list, number, string nor None")
+    raise StateError(
+        f"can't save {where}: {type(value).__name__} is neither a tensor, dict, list, number, string nor None"
+    )
 
 
 def _unflatten(tree: Any, tensors: Mapping[str, Tensor]) -> Any:

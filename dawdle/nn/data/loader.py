@@ -1,4 +1,5 @@
 """Data sets and the loader that cuts them into batches, prepared ahead by a background thread."""
+
 from __future__ import annotations
 
 import queue
@@ -21,7 +22,9 @@ _POLL_SECONDS = 0.05
 
 @runtime_checkable
 class Dataset(Protocol):
-    """Anything with a length and samples: ``dataset[i]`` is one sample, an array or a tuple of arrays and numbers."""
+    """Anything with a length and samples: ``dataset[i]`` is one sample, an array or a tuple of arrays and
+    numbers.
+    """
 
     def __len__(self) -> int: ...
 
@@ -41,7 +44,9 @@ class ArrayDataset:
         lengths = [len(a) if a.ndim else None for a in self.arrays]
         if not lengths or None in lengths or len(set(lengths)) > 1:
             shapes = ", ".join(str(a.shape) for a in self.arrays)
-            raise DataError(f"a data set needs arrays with equally long first axes, but got shapes [{shapes}]")
+            raise DataError(
+                f"a data set needs arrays with equally long first axes, but got shapes [{shapes}]"
+            )
 
     def __len__(self) -> int:
         return len(self.arrays[0])
@@ -58,10 +63,11 @@ class ArrayDataset:
 class DataLoader:
     """Iterates over a data set in batches: tuples of tensors, as many as a sample has parts.
 
-    ``data`` is an array, a sequence of equally long arrays, or a :class:`Dataset`. With ``shuffle`` each epoch has its
-    own order, a function of ``seed`` and the epoch's number, ``loader.epoch``, which each iteration counts up and which can
-    be set to resume. ``drop_last`` leaves out an incomplete last batch. ``prefetch`` batches are prepared ahead by a thread
-    that lives as long as the iteration; 0 prepares them when they are asked for. What the data set raises, the loop raises.
+    ``data`` is an array, a sequence of equally long arrays, or a :class:`Dataset`. With ``shuffle`` each
+    epoch has its own order, a function of ``seed`` and the epoch's number, ``loader.epoch``, which each
+    iteration counts up and which can be set to resume. ``drop_last`` leaves out an incomplete last batch.
+    ``prefetch`` batches are prepared ahead by a thread that lives as long as the iteration; 0 prepares them
+    when they are asked for. What the data set raises, the loop raises.
     """
 
     def __init__(
@@ -100,7 +106,9 @@ class DataLoader:
     def order(self, epoch: int) -> Indices:
         """The indices of the samples in the order in which the given epoch has them."""
         count = len(self.dataset)
-        order = np.random.default_rng((self.seed, epoch)).permutation(count) if self.shuffle else np.arange(count)
+        order = (
+            np.random.default_rng((self.seed, epoch)).permutation(count) if self.shuffle else np.arange(count)
+        )
         return order.astype(np.int64, copy=False)
 
     def _make_batches(self, order: Indices) -> Iterator[Batch]:
@@ -134,7 +142,9 @@ def _collate(samples: Sequence[Any]) -> tuple[NDArray[Any], ...]:
     rows = [s if isinstance(s, tuple) else (s,) for s in samples]
     if len({len(row) for row in rows}) > 1:
         raise DataError(f"samples have different numbers of parts: {sorted({len(row) for row in rows})}")
-    columns = [[p.numpy() if isinstance(p, Tensor) else p for p in column] for column in zip(*rows, strict=True)]
+    columns = [
+        [p.numpy() if isinstance(p, Tensor) else p for p in column] for column in zip(*rows, strict=True)
+    ]
     try:
         arrays = [np.stack([np.asarray(p) for p in column]) for column in columns]
     except ValueError as error:
@@ -148,7 +158,9 @@ def _prefetched(batches: Iterator[Batch], depth: int) -> Iterator[Batch]:
     """The same batches, made by a thread that stays at most ``depth`` ahead and ends with this generator."""
     ready: queue.Queue[Any] = queue.Queue(maxsize=depth)
     stopped = threading.Event()
-    thread = threading.Thread(target=_produce, args=(batches, ready, stopped), name="dawdle-loader", daemon=True)
+    thread = threading.Thread(
+        target=_produce, args=(batches, ready, stopped), name="dawdle-loader", daemon=True
+    )
     thread.start()
     try:
         while (item := ready.get()) is not _END:
@@ -165,10 +177,9 @@ def _prefetched(batches: Iterator[Batch], depth: int) -> Iterator[Batch]:
 def _produce(batches: Iterator[Batch], ready: queue.Queue[Any], stopped: threading.Event) -> None:
     def put(item: Any) -> None:
         while not stopped.is_set():
-            try:
-                return ready.put(item, timeout=_POLL_SECONDS)
-            except queue.Full:
-                continue
+            with suppress(queue.Full):
+                ready.put(item, timeout=_POLL_SECONDS)
+                break
 
     try:
         for batch in batches:

@@ -1,4 +1,5 @@
-"""MNIST handwritten digits: a few thousand of them in the package, the full set from local files or a mirror."""
+"""MNIST's handwritten digits: some thousands in the package, the full set from local files or a mirror."""
+
 from __future__ import annotations
 
 import gzip
@@ -41,13 +42,16 @@ class Mnist(NamedTuple):
     test_labels: NDArray[np.int64]
 
 
-def mnist(subset: str = "embedded", root: str | os.PathLike[str] | None = None, download: bool = True) -> Mnist:
+def mnist(
+    subset: str = "embedded", root: str | os.PathLike[str] | None = None, download: bool = True
+) -> Mnist:
     """MNIST (LeCun, Cortes and Burges, 1998).
 
-    ``subset="embedded"``: 5,000 training and 1,000 test digits, as many of each class, that come with the package.
-    ``subset="full"``: all 60,000 and 10,000, read from the four gzipped IDX files in ``root``, else in ``$DAWDLE_DATA``
-    or its folder ``mnist``, else in ``../shared/data/mnist`` beside a source checkout, else downloaded once into the cache.
-    Raises DataError for another ``subset``, missing or damaged files, and when the download fails.
+    ``subset="embedded"``: 5,000 training and 1,000 test digits, as many of each class, that come with the
+    package. ``subset="full"``: all 60,000 and 10,000, read from the four gzipped IDX files in ``root``, else
+    in ``$DAWDLE_DATA`` or its folder ``mnist``, else in ``../shared/data/mnist`` beside a source checkout,
+    else downloaded once into the cache. Raises DataError for another ``subset``, missing or damaged files,
+    and when the download fails.
     """
     if subset == "embedded":
         return _embedded()
@@ -57,7 +61,9 @@ def mnist(subset: str = "embedded", root: str | os.PathLike[str] | None = None, 
     if folder is None:
         folder = _cache_folder()
         if not download:
-            raise DataError(f"no MNIST files found and download=False; put {', '.join(CHECKSUMS)} into {folder}")
+            raise DataError(
+                f"no MNIST files found and download=False; put {', '.join(CHECKSUMS)} into {folder}"
+            )
         for name in CHECKSUMS:
             _download(name, folder)
     return Mnist(*(parse_idx(_read_checked(folder / name), name) for name in CHECKSUMS))
@@ -78,7 +84,9 @@ def parse_idx(data: bytes, name: str = "IDX data") -> NDArray[np.uint8] | NDArra
 
 def _embedded() -> Mnist:
     with resources.files(__package__).joinpath(EMBEDDED).open("rb") as file, np.load(file) as arrays:
-        return Mnist(*(arrays[n].astype(np.int64) if n.endswith("labels") else arrays[n] for n in Mnist._fields))
+        return Mnist(
+            *(arrays[n].astype(np.int64) if n.endswith("labels") else arrays[n] for n in Mnist._fields)
+        )
 
 
 def _cache_folder() -> Path:
@@ -134,6 +142,8 @@ def _download(name: str, folder: Path) -> None:
         finally:
             Path(temporary).unlink(missing_ok=True)
     raise DataError(
-        "MNIST could not be downloaded:\n  " + "\n  ".join(failures)
-        + f"\nPut the files into {folder}, set DAWDLE_DATA to their folder, or use subset='embedded', which needs no network"
+        "MNIST could not be downloaded:\n  "
+        + "\n  ".join(failures)
+        + f"\nPut the files into {folder}, set DAWDLE_DATA to their folder, or use subset='embedded', "
+        "which needs no network"
     )

@@ -1,0 +1,156 @@
+"""Activations as modules; what they compute stands at the functions of the same names."""
+
+from __future__ import annotations
+
+from dawdle.nn import functional as F
+from dawdle.nn.module import Module, Parameter
+from dawdle.tensor import Tensor
+
+
+class ReLU(Module):
+    """:func:`functional.relu`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x)
+
+
+class ReLU6(Module):
+    """:func:`functional.relu6`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu6(x)
+
+
+class LeakyReLU(Module):
+    """:func:`functional.leaky_relu`."""
+
+    def __init__(self, negative_slope: float = 0.01) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.leaky_relu(x, self.negative_slope)
+
+    def extra_repr(self) -> str:
+        return f"negative_slope={self.negative_slope}"
+
+
+class PReLU(Module):
+    """:func:`functional.prelu` with trained slopes, one or one for each channel."""
+
+    weight: Parameter
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25) -> None:
+        super().__init__()
+        self.weight = Parameter(Tensor.full((num_parameters,), init))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.prelu(x, self.weight)
+
+    def extra_repr(self) -> str:
+        return f"num_parameters={self.weight.shape[0]}"
+
+
+class ELU(Module):
+    """:func:`functional.elu`."""
+
+    def __init__(self, alpha: float = 1.0) -> None:
+        super().__init__()
+        self.alpha = alpha
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.elu(x, self.alpha)
+
+    def extra_repr(self) -> str:
+        return f"alpha={self.alpha}"
+
+
+class SELU(Module):
+    """:func:`functional.selu`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.selu(x)
+
+
+class Sigmoid(Module):
+    """:func:`functional.sigmoid`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.sigmoid(x)
+
+
+class Tanh(Module):
+    """:func:`functional.tanh`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.tanh(x)
+
+
+class GELU(Module):
+    """:func:`functional.gelu`."""
+
+    def __init__(self, approximate: str = "none") -> None:
+        super().__init__()
+        self.approximate = approximate
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.gelu(x, self.approximate)
+
+    def extra_repr(self) -> str:
+        return f"approximate={self.approximate!r}"
+
+
+class SiLU(Module):
+    """:func:`functional.silu`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.silu(x)
+
+
+class Softplus(Module):
+    """:func:`functional.softplus`."""
+
+    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
+        super().__init__()
+        self.beta, self.threshold = beta, threshold
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.softplus(x, self.beta, self.threshold)
+
+    def extra_repr(self) -> str:
+        return f"beta={self.beta}, threshold={self.threshold}"
+
+
+class Mish(Module):
+    """:func:`functional.mish`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.mish(x)
+
+
+class Hardswish(Module):
+    """:func:`functional.hardswish`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.hardswish(x)
+
+
+class Softmax(Module):
+    """:func:`functional.softmax`."""
+
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__()
+        self.dim = dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.softmax(x, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}"
+
+
+class LogSoftmax(Softmax):
+    """:func:`functional.log_softmax`."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.log_softmax(x, self.dim)

@@ -1,0 +1,317 @@
+"""Layers as functions of their input and weights; activations; the losses of :mod:`dawdle.nn.losses` are here
+too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dawdle.errors import DawdleError, ShapeError
+from dawdle.nn.losses import (
+    binary_cross_entropy,
+    binary_cross_entropy_with_logits,
+    cross_entropy,
+    huber_loss,
+    kl_div,
+    l1_loss,
+    mse_loss,
+    nll_loss,
+    smooth_l1_loss,
+)
+from dawdle.tensor import Tensor
+
+Sizes = int | Sequence[int]
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0)."""
+    return x.relu()
+
+
+def relu6(x: Tensor) -> Tensor:
+    """x limited to [0, 6]."""
+    return x.clip(0, 6)
+
+
+def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    """x where positive, else negative_slope·x."""
+    return (x > 0).where(x, negative_slope * x)
+
+
+def prelu(x: Tensor, weight: Tensor) -> Tensor:
+    """x where positive, else weight·x, with one weight, or one for each channel (axis 1)."""
+    if weight.shape != (1,) and len(x.shape) > 1:
+        weight = _by_channel(weight, x)
+    return (x > 0).where(x, weight * x)
+
+
+def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    """x where positive, else alpha·(exp(x) − 1) (Clevert et al., 2016)."""
+    return (x > 0).where(x, alpha * (x.minimum(0.0).exp() - 1))
+
+
+def selu(x: Tensor) -> Tensor:
+    """Scaled :func:`elu` (Klambauer et al., 2017)."""
+    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+
+
+def sigmoid(x: Tensor) -> Tensor:
+    """1 / (1 + exp(−x))."""
+    return x.sigmoid()
+
+
+def tanh(x: Tensor) -> Tensor:
+    """The hyperbolic tangent."""
+    return x.tanh()
+
+
+def gelu(x: Tensor, approximate: str = "none") -> Tensor:
+    """x·Φ(x) with the normal distribution's Φ, or ``approximate="tanh"`` (Hendrycks and Gimpel, 2016)."""
+    if approximate == "none":
+        return 0.5 * x * (1 + (x * math.sqrt(0.5)).erf())
+    if approximate != "tanh":
+        raise DawdleError(f"approximate must be 'none' or 'tanh', not {approximate!r}")
+    return 0.5 * x * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)).tanh())
+
+
+def silu(x: Tensor) -> Tensor:
+    """x·sigmoid(x), also called swish."""
+    return x * x.sigmoid()
+
+
+def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta·x)) / beta; x itself where beta·x exceeds ``threshold``."""
+    scaled = beta * x
+    return (scaled > threshold).where(x, (1 + scaled.minimum(threshold).exp()).log() / beta)
+
+
+def mish(x: Tensor) -> Tensor:
+    """x·tanh(softplus(x)) (Misra, 2019)."""
+    return x * softplus(x).tanh()
+
+
+def hardsigmoid(x: Tensor) -> Tensor:
+    """relu6(x + 3) / 6."""
+    return relu6(x + 3) / 6
+
+
+def hardswish(x: Tensor) -> Tensor:
+    """x·hardsigmoid(x) (Howard et al., 2019)."""
+    return x * hardsigmoid(x)
+
+
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """exp(x) / sum of exp(x) along ``dim``."""
+    return x.softmax(dim)
+
+
+def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """log(softmax(x)) along ``dim``."""
+    return x.log_softmax(dim)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x·weightᵀ + bias: shapes (…, in), (out, in), (out,) → (…, out)."""
+    if not x.shape or x.shape[-1] != weight.shape[-1]:
+        raise ShapeError(
+            f"linear: input {x.shape} doesn't fit weight {weight.shape}; "
+            f"the input's last axis must be {weight.shape[-1]}"
+        )
+    y = x @ weight.transpose(0, 1)
+    return y if bias is None else y + bias
+
+
+def conv1d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int = 1,
+    padding: int | str = 0,
+    dilation: int = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation: shapes (N, C, L), (out, C/groups, K), (out,) → (N, out, L')."""
+    return x.conv1d(weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def conv2d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation: shapes (N, C, H, W), (out, C/groups, KH, KW), (out,) → (N, out, H', W')."""
+    return x.conv2d(weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def conv3d(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """Cross-correlation: shapes (N, C, D, H, W), (out, C/groups, KD, KH, KW), (out,) → (N, out, D', …)."""
+    return x.conv3d(weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
+
+
+def max_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> Tensor:
+    """The maximum of each window over the last two axes."""
+    return x.max_pool2d(kernel_size, stride, padding=padding)
+
+
+def avg_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> Tensor:
+    """The mean of each window over the last two axes; padding counts as zeros."""
+    return x.avg_pool2d(kernel_size, stride, padding=padding)
+
+
+def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """Rows of ``weight`` (n, d) at ``index`` (…): shape (…, d).
+
+    The row at ``padding_idx`` gets no gradient.
+    """
+    rows = weight[index]
+    if padding_idx is None:
+        return rows
+    padding = (index == padding_idx).unsqueeze(-1)
+    return padding.where(rows.detach(), rows)
+
+
+def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+    """Each element 0 with probability ``p``, else divided by 1 − p (Srivastava et al., 2014); x itself unless
+    ``training``.
+    """
+    if not 0 <= p <= 1:
+        raise DawdleError(f"dropout's probability must be in [0, 1], not {p}")
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return x * 0.0
+    kept = Tensor.rand(*x.shape, device=x.device) >= p
+    return kept.where(x * (1 / (1 - p)), 0.0)
+
+
+def layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """x with mean 0 and variance 1 over its last axes, then times ``weight`` plus ``bias`` (Ba et al., 2016)."""
+    axes = _normalized_axes("layer_norm", x, normalized_shape)
+    mean = x.mean(axes, keepdim=True)
+    centred = x - mean
+    y = centred * (centred.square().mean(axes, keepdim=True) + eps).rsqrt()
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+def rms_norm(
+    x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
+    """x divided by its root mean square over its last axes, then times ``weight`` (Zhang and Sennrich, 2019).
+
+    ``eps`` None is the machine precision of the dtype.
+    """
+    axes = _normalized_axes("rms_norm", x, normalized_shape)
+    epsilon = _precision(x) if eps is None else eps
+    y = x * (x.square().mean(axes, keepdim=True) + epsilon).rsqrt()
+    return y if weight is None else y * weight
+
+
+def group_norm(
+    x: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    """:func:`layer_norm` over each of ``num_groups`` groups of channels (Wu and He, 2018); shapes (N, C, …),
+    (C,), (C,).
+    """
+    if len(x.shape) < 2 or x.shape[1] % num_groups:
+        raise ShapeError(
+            f"group_norm: axis 1 of {x.shape} can't be cut into {num_groups} groups"
+        )
+    grouped = x.reshape(x.shape[0], num_groups, -1)
+    y = layer_norm(grouped, grouped.shape[2:], eps=eps).reshape(*x.shape)
+    y = y if weight is None else y * _by_channel(weight, x)
+    return y if bias is None else y + _by_channel(bias, x)
+
+
+def batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float | Tensor = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Each channel (axis 1) with mean 0 and variance 1, then times ``weight`` plus ``bias`` (Ioffe and
+    Szegedy, 2015).
+
+    With ``training`` the statistics are the batch's, and the running ones move towards them by ``momentum``:
+    the running variance towards the unbiased one. Otherwise the running statistics are used.
+    """
+    if len(x.shape) < 2:
+        raise ShapeError(f"batch_norm needs an input of shape (N, C, …), not {x.shape}")
+    if not training:
+        if running_mean is None or running_var is None:
+            raise DawdleError("batch_norm without training needs running_mean and running_var")
+        return _normalize(x, _by_channel(running_mean, x), _by_channel(running_var, x), weight, bias, eps)
+    axes = (0, *range(2, len(x.shape)))
+    count = math.prod(x.shape) // max(x.shape[1], 1)
+    if count < 2:
+        raise ShapeError(f"batch_norm can't train on one value a channel, but the input has shape {x.shape}")
+    mean = x.mean(axes, keepdim=True)
+    var = (x - mean).square().mean(axes, keepdim=True)
+    updates = ((running_mean, mean, 1.0), (running_var, var, count / (count - 1)))
+    for running, batch, factor in updates:
+        if running is not None:
+            value = (batch.detach() * factor).reshape(*running.shape)
+            running.assign(((1 - momentum) * running.detach() + momentum * value).cast(running.dtype))
+    return _normalize(x, mean, var, weight, bias, eps)
+
+
+def _normalize(
+    x: Tensor, mean: Tensor, var: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> Tensor:
+    scale = (var + eps).rsqrt()
+    scale = scale if weight is None else scale * _by_channel(weight, x)
+    y = (x - mean) * scale
+    return y if bias is None else y + _by_channel(bias, x)
+
+
+def _by_channel(v: Tensor, x: Tensor) -> Tensor:
+    """``v`` of shape (C,) shaped to broadcast along axis 1 of ``x``."""
+    if v.shape != (x.shape[1],):
+        raise ShapeError(
+            f"the input {x.shape} has {x.shape[1]} channels (axis 1), but the layer is for {v.shape[0]}"
+        )
+    return v.reshape(1, -1, *(1 for _ in x.shape[2:]))
+
+
+def _normalized_axes(name: str, x: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
+    if not shape or tuple(x.shape[-len(shape) :]) != tuple(shape):
+        raise ShapeError(f"{name}: the input {x.shape} doesn't end in the normalised shape {tuple(shape)}")
+    return tuple(range(-len(shape), 0))
+
+
+def _precision(x: Tensor) -> float:
+    return {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float64": 2.0**-52}.get(x.dtype.name, 2.0**-23)
+
+
+# fmt: off
+__all__ = [
+    "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d",
+    "conv2d", "conv3d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm", "hardsigmoid",
+    "hardswish", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
+    "max_pool2d", "mish", "mse_loss", "nll_loss", "prelu", "relu", "relu6", "rms_norm", "selu", "sigmoid",
+    "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
+]
+# fmt: on

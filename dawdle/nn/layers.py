@@ -1,0 +1,253 @@
+"""Layers with weights: Linear, convolutions, Embedding; and those that only reshape or drop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from dawdle.errors import DawdleError, ShapeError
+from dawdle.nn import functional as F
+from dawdle.nn import init
+from dawdle.nn.module import Module, Parameter
+from dawdle.tensor import Tensor
+
+
+class Identity(Module):
+    """Gives back its input; takes and ignores any arguments."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+
+    def forward(self, x: Any) -> Any:
+        return x
+
+
+class Flatten(Module):
+    """Joins the axes from ``start_dim`` to ``end_dim`` into one."""
+
+    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
+        super().__init__()
+        self.start_dim, self.end_dim = start_dim, end_dim
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x.flatten(self.start_dim, self.end_dim)
+
+    def extra_repr(self) -> str:
+        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
+
+
+class Linear(Module):
+    """:func:`functional.linear` with ``weight`` (out, in) and ``bias`` (out,), both uniform in ±1/√in at
+    first.
+    """
+
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        self.in_features, self.out_features = in_features, out_features
+        self.weight = empty_parameter((out_features, in_features), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_features,), device, dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
+        _reset_weight_and_bias(self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        return f"{self.in_features}, {self.out_features}" + ("" if self.bias is not None else ", bias=False")
+
+
+class _Conv(Module):
+    """Common part of the convolutions; ``weight`` (out, in/groups, *kernel), initialised as Linear's."""
+
+    spatial = 0
+    weight: Parameter
+    bias: Parameter | None
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] | str = 0,
+        dilation: int | Sequence[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ShapeError(
+                f"groups={groups} must divide both {in_channels} input and {out_channels} output channels"
+            )
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.kernel_size, self.stride = per_axis(kernel_size, self.spatial), per_axis(stride, self.spatial)
+        self.padding = padding if isinstance(padding, str) else per_axis(padding, self.spatial)
+        self.dilation = per_axis(dilation, self.spatial)
+        self.weight = empty_parameter((out_channels, in_channels // groups, *self.kernel_size), device, dtype)
+        self.register_parameter("bias", empty_parameter((out_channels,), device, dtype) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
+        _reset_weight_and_bias(self.weight, self.bias)
+
+    def extra_repr(self) -> str:
+        text = (
+            f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        )
+        if self.padding != (0,) * self.spatial:
+            text += f", padding={self.padding!r}"
+        if self.dilation != (1,) * self.spatial:
+            text += f", dilation={self.dilation}"
+        text += "" if self.groups == 1 else f", groups={self.groups}"
+        return text + ("" if self.bias is not None else ", bias=False")
+
+
+class Conv1d(_Conv):
+    """:func:`functional.conv1d` with its weights: (N, in, L) → (N, out, L')."""
+
+    spatial = 1
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv2d(_Conv):
+    """:func:`functional.conv2d` with its weights: (N, in, H, W) → (N, out, H', W')."""
+
+    spatial = 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Conv3d(_Conv):
+    """:func:`functional.conv3d` with its weights: (N, in, D, H, W) → (N, out, D', H', W')."""
+
+    spatial = 3
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv3d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Embedding(Module):
+    """A table of vectors, looked up by index: (…) → (…, embedding_dim). Normal at first.
+
+    The vector at ``padding_idx`` is zero at first and gets no gradient.
+    """
+
+    weight: Parameter
+
+    def __init__(
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__()
+        if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
+            raise DawdleError(f"padding_idx={padding_idx} is out of range for {num_embeddings} embeddings")
+        self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
+        self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
+        self.weight = empty_parameter((num_embeddings, embedding_dim), device, dtype)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            rows = Tensor.arange(self.num_embeddings, device=self.weight.device).unsqueeze(1)
+            self.weight.assign((rows != self.padding_idx).where(self.weight.detach(), 0.0))
+
+    def forward(self, index: Tensor) -> Tensor:
+        return F.embedding(index, self.weight, self.padding_idx)
+
+    def extra_repr(self) -> str:
+        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
+        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+
+
+class Dropout(Module):
+    """:func:`functional.dropout` in training mode, else the identity."""
+
+    def __init__(self, p: float = 0.5) -> None:
+        super().__init__()
+        if not 0 <= p <= 1:
+            raise DawdleError(f"dropout's probability must be in [0, 1], not {p}")
+        self.p = p
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.dropout(x, self.p, self.training)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class _Pool2d(Module):
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] | None = None,
+        padding: int | Sequence[int] = 0,
+    ) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class MaxPool2d(_Pool2d):
+    """:func:`functional.max_pool2d`; the stride is the kernel's size by default."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.max_pool2d(x, self.kernel_size, self.stride, self.padding)
+
+
+class AvgPool2d(_Pool2d):
+    """:func:`functional.avg_pool2d`; the stride is the kernel's size by default."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
+
+
+def empty_parameter(shape: tuple[int, ...], device: str | None, dtype: Any) -> Parameter:
+    """A parameter of zeros, to be initialised."""
+    return Parameter(Tensor.zeros(*shape, dtype=dtype, device=device))
+
+
+def per_axis(value: int | Sequence[int], axes: int) -> tuple[int, ...]:
+    """One number for each of ``axes`` axes. Raises ShapeError for another count."""
+    numbers = (value,) * axes if isinstance(value, int) else tuple(value)
+    if len(numbers) != axes:
+        raise ShapeError(f"expected one number or {axes}, not {numbers}")
+    return numbers
+
+
+def _reset_weight_and_bias(weight: Tensor, bias: Tensor | None) -> None:
+    """Uniform in ±1/√fan_in, as PyTorch: kaiming_uniform_ with the slope √5 comes to the same."""
+    fan_in, _ = init.fans(weight)
+    bound = 1 / math.sqrt(fan_in) if fan_in else 0.0
+    init.uniform_(weight, -bound, bound)
+    if bias is not None:
+        init.uniform_(bias, -bound, bound)

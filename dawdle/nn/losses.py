@@ -1,0 +1,307 @@
+"""Loss functions, and the same as modules. Each takes ``reduction``: "mean", "sum" or "none"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dawdle.errors import DawdleError, DTypeError, ShapeError
+from dawdle.nn.module import Module
+from dawdle.tensor import Tensor
+
+_REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "mean": lambda loss: loss.mean(),
+    "sum": lambda loss: loss.sum(),
+    "none": lambda loss: loss,
+}
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    """Cross-entropy between softmax(``input``) and ``target``, over axis 1 of (N, C, …) or axis 0 of (C,).
+
+    ``target`` holds class indices of shape (N, …), or probabilities of the shape of ``input``. Targets equal
+    to ``ignore_index`` count for nothing. "mean" divides by the total ``weight`` (shape (C,)) of the targets
+    that count, with probabilities by their number. ``label_smoothing`` mixes the target with the uniform
+    distribution (Szegedy et al., 2015). Raises ShapeError and DTypeError for operands that don't fit.
+    """
+    if not 0 <= label_smoothing <= 1:
+        raise DawdleError(f"label_smoothing must be in [0, 1], not {label_smoothing}")
+    dim = _class_dim(input)
+    if target.shape == input.shape and target.dtype.is_float:
+        return _soft_cross_entropy(input.log_softmax(dim), target, weight, reduction, label_smoothing, dim)
+    logp = input.log_softmax(dim)
+    loss = nll_loss(logp, target, weight, ignore_index, "none")
+    counted = _counted(target, ignore_index)
+    if label_smoothing:
+        smooth = -(logp if weight is None else logp * _along(weight, dim, input)).mean(dim)
+        loss = (1 - label_smoothing) * loss + label_smoothing * counted.where(smooth, 0.0)
+    return _reduce_classes(loss, target, weight, counted, reduction)
+
+
+def nll_loss(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Tensor:
+    """−``input`` at the class index ``target``: shapes (N, C, …) and (N, …), or (C,) and ().
+
+    ``weight``, ``ignore_index`` and "mean" are as in :func:`cross_entropy`.
+    """
+    dim = _class_dim(input)
+    expected = input.shape[:dim] + input.shape[dim + 1 :]
+    if target.shape != expected:
+        raise ShapeError(
+            f"input {input.shape} needs a target of class indices of shape {expected}, not {target.shape}"
+        )
+    if not target.dtype.is_int:
+        raise DTypeError(f"class indices must be integers, not {target.dtype.name}; cast the target to int64")
+    counted = _counted(target, ignore_index)
+    index = counted.where(target, 0)
+    loss = -input.gather(dim, index.unsqueeze(dim)).squeeze(dim)
+    if weight is not None:
+        loss = loss * weight[index]
+    return _reduce_classes(counted.where(loss, 0.0), target, weight, counted, reduction)
+
+
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """(input − target)², of equal shapes."""
+    return _reduce((_difference(input, target)).square(), reduction)
+
+
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """|input − target|, of equal shapes."""
+    return _reduce(_difference(input, target).abs(), reduction)
+
+
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    """d²/2 where |d| < delta, else delta·(|d| − delta/2), of d = input − target (Huber, 1964)."""
+    if delta <= 0:
+        raise DawdleError(f"huber_loss needs delta > 0, not {delta}")
+    size = _difference(input, target).abs()
+    return _reduce((size < delta).where(0.5 * size.square(), delta * (size - 0.5 * delta)), reduction)
+
+
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    """:func:`huber_loss` divided by its delta, ``beta``; the L1 loss for beta = 0."""
+    if beta == 0:
+        return l1_loss(input, target, reduction)
+    return huber_loss(input, target, reduction, beta) / beta
+
+
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    """−(target·log input + (1 − target)·log(1 − input)) of probabilities, with logarithms cut off at −100."""
+    _check_same_shape(input, target)
+    loss = -(target * input.log().maximum(-100.0) + (1 - target) * (1 - input).log().maximum(-100.0))
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    """:func:`binary_cross_entropy` of sigmoid(input), stable for large inputs; ``pos_weight`` weighs the
+    positive term.
+    """
+    _check_same_shape(input, target)
+    softplus = (-input.abs()).exp().log1p() + (-input).relu()  # log(1 + exp(−input))
+    positive = 1.0 if pos_weight is None else 1 + (pos_weight - 1) * target
+    loss = (1 - target) * input + positive * softplus
+    return _reduce(loss if weight is None else loss * weight, reduction)
+
+
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    """target·(log target − input), where ``input`` holds log probabilities and, with ``log_target``,
+    ``target`` does too.
+
+    "batchmean" divides the sum by the size of the first axis, which gives the divergence of Kullback and
+    Leibler.
+    """
+    _check_same_shape(input, target)
+    if log_target:
+        loss = target.exp() * (target - input)
+    else:
+        positive = target > 0
+        loss = positive.where(target * (positive.where(target, 1.0).log() - input), 0.0 * input)
+    return loss.sum() / input.shape[0] if reduction == "batchmean" else _reduce(loss, reduction)
+
+
+class _Loss(Module):
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        if reduction not in (*_REDUCTIONS, "batchmean"):
+            _reduce_unknown(reduction)
+        self.reduction = reduction
+
+
+class CrossEntropyLoss(_Loss):
+    """:func:`cross_entropy` as a module."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        label_smoothing: float = 0.0,
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return cross_entropy(
+            input, target, self.weight, self.ignore_index, self.reduction, self.label_smoothing
+        )
+
+
+class NLLLoss(_Loss):
+    """:func:`nll_loss` as a module."""
+
+    def __init__(
+        self, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.ignore_index = ignore_index
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return nll_loss(input, target, self.weight, self.ignore_index, self.reduction)
+
+
+class MSELoss(_Loss):
+    """:func:`mse_loss` as a module."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return mse_loss(input, target, self.reduction)
+
+
+class L1Loss(_Loss):
+    """:func:`l1_loss` as a module."""
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return l1_loss(input, target, self.reduction)
+
+
+class HuberLoss(_Loss):
+    """:func:`huber_loss` as a module."""
+
+    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.delta = delta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return huber_loss(input, target, self.reduction, self.delta)
+
+
+class SmoothL1Loss(_Loss):
+    """:func:`smooth_l1_loss` as a module."""
+
+    def __init__(self, reduction: str = "mean", beta: float = 1.0) -> None:
+        super().__init__(reduction)
+        self.beta = beta
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return smooth_l1_loss(input, target, self.reduction, self.beta)
+
+
+class BCELoss(_Loss):
+    """:func:`binary_cross_entropy` as a module."""
+
+    def __init__(self, weight: Tensor | None = None, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return binary_cross_entropy(input, target, self.weight, self.reduction)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """:func:`binary_cross_entropy_with_logits` as a module."""
+
+    def __init__(
+        self, weight: Tensor | None = None, reduction: str = "mean", pos_weight: Tensor | None = None
+    ) -> None:
+        super().__init__(reduction)
+        self.register_buffer("weight", weight)
+        self.register_buffer("pos_weight", pos_weight)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return binary_cross_entropy_with_logits(input, target, self.weight, self.reduction, self.pos_weight)
+
+
+class KLDivLoss(_Loss):
+    """:func:`kl_div` as a module."""
+
+    def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
+        super().__init__(reduction)
+        self.log_target = log_target
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        return kl_div(input, target, self.reduction, self.log_target)
+
+
+def _reduce_unknown(reduction: str) -> Any:
+    raise DawdleError(f"reduction must be one of {', '.join(_REDUCTIONS)}, not {reduction!r}")
+
+
+def _reduce(loss: Tensor, reduction: str) -> Tensor:
+    return _REDUCTIONS.get(reduction, lambda _: _reduce_unknown(reduction))(loss)
+
+
+def _reduce_classes(
+    loss: Tensor, target: Tensor, weight: Tensor | None, counted: Tensor, reduction: str
+) -> Tensor:
+    if reduction != "mean":
+        return _reduce(loss, reduction)
+    if weight is None:
+        return loss.sum() / counted.cast(loss.dtype).sum()
+    return loss.sum() / counted.where(weight[counted.where(target, 0)], 0.0).sum()
+
+
+def _soft_cross_entropy(
+    logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float, dim: int
+) -> Tensor:
+    if smoothing:
+        target = (1 - smoothing) * target + smoothing / logp.shape[dim]
+    terms = logp * target if weight is None else logp * target * _along(weight, dim, logp)
+    return _reduce(-terms.sum(dim), reduction)
+
+
+def _class_dim(input: Tensor) -> int:
+    if not input.shape:
+        raise ShapeError("the loss needs an input of shape (N, C, …) or (C,), not a scalar")
+    return 1 if len(input.shape) > 1 else 0
+
+
+def _along(weight: Tensor, dim: int, like: Tensor) -> Tensor:
+    """``weight`` of shape (C,) shaped to broadcast along axis ``dim`` of ``like``."""
+    return weight.reshape(*(-1 if i == dim else 1 for i in range(len(like.shape))))
+
+
+def _counted(target: Tensor, ignore_index: int) -> Tensor:
+    return target != ignore_index
+
+
+def _check_same_shape(input: Tensor, target: Tensor) -> None:
+    if input.shape != target.shape:
+        raise ShapeError(
+            f"input has shape {input.shape} but target {target.shape}; reshape or expand one explicitly"
+        )
+
+
+def _difference(input: Tensor, target: Tensor) -> Tensor:
+    _check_same_shape(input, target)
+    return input - target
