@@ -74,6 +74,13 @@ def split(k: Kernel, r: Range, factor: int, name: str = "") -> tuple[Kernel, Ran
     return k, outer, inner
 
 
+def lengthen(k: Kernel, r: Range, extent: int) -> tuple[Kernel, Range]:
+    """A reduction over ``r`` → one over ``extent`` points, those beyond the old extent masked."""
+    longer = Range(r.name, extent)
+    k = _replace_range(k, r, range_(longer), (longer,), f"lengthen {r!r} to {extent}")
+    return _mask_reduction(k, longer, less(range_(longer), const(r.extent))), longer
+
+
 def _mask_reduction(k: Kernel, r: Range, inside: Expr) -> Kernel:
     """Make reductions over ``r`` skip the points outside of ``inside``: loads there give zero, the body the identity.
 

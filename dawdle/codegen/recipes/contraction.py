@@ -1,13 +1,225 @@
-"""The recipe for contractions: sums of products whose factors are each reused along some output axes."""
+"""The recipe for contractions: sums of products whose factors are each reused along some output axes.
+
+Matrix products, convolutions and their gradients all come here. The sum runs in registers over a tile of 6 x 16 outputs
+(two vectors wide), reading both factors from panels that were packed in the order in which the tile walks through them
+(Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). A factor is any fused expression.
+"""
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass, replace
+
+from dawdle.codegen import expr
+from dawdle.codegen.algebra import bounds, coefficient
+from dawdle.codegen.expr import Expr, Range, X, alu, rewrite
 from dawdle.codegen.kernel import Kernel
 from dawdle.codegen.target import Target
+from dawdle.codegen.transform import block_reduction, lengthen, mark, merge, reorder, split, stage
+from dawdle.lazy.ops import Op
+
+K_BLOCK = 384  # the longest run of the sum between two visits of an output tile
+K_UNROLL = 4
+SHARED_PANELS = 8 << 20  # bytes of a factor packed at once outside of the blocks
+STRIDED_COPY = 3  # how much dearer packing gets where memory order and panel order differ
 
 
-def find_contraction(k: Kernel, target: Target) -> None:
-    return None
+@dataclass(frozen=True)
+class Contraction:
+    """``sum_k left[m, k] * right[n, k]`` with n the vector side; ``outer`` are the other output ranges."""
+
+    reduce: Expr
+    m: tuple[Range, ...]
+    n: tuple[Range, ...]
+    outer: tuple[Range, ...]
 
 
-def contract(k: Kernel, found: None, target: Target) -> Kernel:
+def find_contraction(k: Kernel, target: Target) -> tuple[Kernel, Contraction] | None:
+    """The kernel's sum of products, if it has one worth tiling; its mask, if any, moved to one factor."""
+    reduces = [e for e in k.exprs() if e.op in (X.REDUCE, X.SCAN)]
+    if len(reduces) != 1 or reduces[0].op is X.SCAN or reduces[0].arg[0] is not Op.ADD or not k.ranges:
+        return None
+    if any(s.how or s.valid is not None for s in k.stores):
+        return None
+    body = reduces[0].src[0]
+    if body.op is Op.WHERE and body.src[1].op is Op.MUL:
+        for masked in (0, 1):
+            moved = _move_mask(k, reduces[0], masked)
+            found = _classify(moved, target)
+            if found:
+                return moved, found
+        return None
+    found = _classify(k, target)
+    return (k, found) if found else None
+
+
+def _move_mask(k: Kernel, total: Expr, masked: int) -> Kernel:
+    """``sum where(v, a*b, 0)`` → ``sum where(v, a, 0) * b``.
+
+    A masked point adds 0*b instead of 0, which differs only where b is infinite or NaN.
+    """
+    inside, product, zero = total.src[0].src
+    sizes = {p.name: p.size for p in k.params}
+
+    def unmask(e: Expr) -> Expr:
+        if e.op is not X.LOAD or len(e.src) == 1:
+            return e
+        low, high = bounds(e.src[0])
+        safe = low is not None and high is not None and low >= 0 and high < sizes[e.arg]
+        return expr.load(e.arg, e.src[0], e.dtype) if safe else e
+
+    factors = list(product.src)
+    factors[1 - masked] = rewrite([factors[1 - masked]], unmask)[0]
+    if not (factors[masked].op is X.LOAD and len(factors[masked].src) > 1):
+        factors[masked] = alu(Op.WHERE, inside, factors[masked], zero)
+    new = expr.reduce(Op.ADD, alu(Op.MUL, *factors), total.arg[1])
+    stores = [replace(s, value=expr.substitute([s.value], {total: new})[0]) for s in k.stores]
+    return k.with_(stores=tuple(stores), applied=(*k.applied, "move the mask to one factor"))
+
+
+def _classify(k: Kernel, target: Target) -> Contraction | None:
+    (total,) = (e for e in k.exprs() if e.op is X.REDUCE)
+    if total.src[0].op is not Op.MUL:
+        return None
+    a, b = total.src[0].src
+    unit = k.ranges[-1]
+    if any(coefficient(s.index, unit) != 1 for s in k.stores) or total.dtype.itemsize < 4:
+        return None
+    if unit in a.free:
+        a, b = b, a
+    if unit in a.free or unit not in b.free:
+        return None
+    m = tuple(r for r in k.ranges if r in a.free and r not in b.free)
+    at = len(k.ranges)
+    while at and k.ranges[at - 1] in b.free and k.ranges[at - 1] not in a.free:
+        at -= 1
+    n = k.ranges[at:]
+    if not m:
+        return None
+    runs = [[r] for r in m[:1]]
+    for r in m[1:]:
+        if k.ranges.index(r) == k.ranges.index(runs[-1][-1]) + 1:
+            runs[-1].append(r)
+        else:
+            runs.append([r])
+    m = tuple(max(runs, key=_extent))
+    depth = _extent(total.arg[1])
+    lanes = target.lanes(total.dtype.itemsize)
+    small = _extent(m) < 4 or _extent(n) < lanes or depth < 8 or _extent(m) * _extent(n) * depth < 1 << 13
+    if small:
+        return None
+    return Contraction(total, m, n, tuple(r for r in k.ranges if r not in m and r not in n))
+
+
+def _extent(ranges: list[Range] | tuple[Range, ...]) -> int:
+    return math.prod(r.extent for r in ranges)
+
+
+def _merge_all(k: Kernel, ranges: tuple[Range, ...], name: str) -> tuple[Kernel, Range]:
+    first = ranges[0]
+    for r in ranges[1:]:
+        k, first = merge(k, first, r, name)
+    return k, first
+
+
+def _even(total: int, most: int) -> int:
+    """The size of equal parts of ``total``, none above ``most``."""
+    return -(-total // -(-total // most))
+
+
+def _k_block(depth: int) -> int:
+    """Length of a block of the sum: a divisor where a good one exists, so that no point needs a mask."""
+    if depth <= K_BLOCK * 4 // 3:
+        return -(-depth // K_UNROLL) * K_UNROLL
+    exact = [c for c in range(K_BLOCK // 2, K_BLOCK * 4 // 3 + 1, K_UNROLL) if depth % c == 0]
+    return max(exact) if exact else -(-_even(depth, K_BLOCK) // K_UNROLL) * K_UNROLL
+
+
+def _factors(k: Kernel, m_lane: Range) -> tuple[Expr, Expr]:
+    """The two factors of the sum as they stand now, the one that depends on ``m_lane`` first."""
+    (total,) = (e for e in k.exprs() if e.op is X.REDUCE)
+    a, b = total.src[0].src
+    return (a, b) if m_lane in a.free else (b, a)
+
+
+def contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
+    """Tile, block and pack."""
+    lanes = target.lanes(c.reduce.dtype.itemsize)
+    k, m = _merge_all(k, c.m, "m")
+    k, n = _merge_all(k, c.n, "n")
+    k, depth = _merge_all(k, c.reduce.arg[1], "k")
+    work = _extent(k.ranges) * depth.extent
+
+    wide = 2 * lanes
+    width = wide if n.extent >= wide and -(-n.extent // wide) * wide <= n.extent * 5 // 4 else lanes
+    height = _even(m.extent, (target.registers - 1 - width // lanes) * lanes // width)
+    by_rows = _share_rows(k, m, n, depth, target)
+    block = _k_block(depth.extent)
+    blocks: list[Range] = []
+    if block < depth.extent:
+        k, ko, depth = block_reduction(k, depth, block)
+        blocks = [ko]
+    elif block > depth.extent:
+        k, depth = lengthen(k, depth, block)
+    k, kj, ku = split(k, depth, K_UNROLL)
+    k = mark(k, ku, "unroll")
+    k, mt, mu = split(k, m, height, "m")
+    k, nt, ni = split(k, n, width, "n")
+    k, nu, nv = split(k, ni, lanes, "n")
+    for r in (mu, nu):
+        k = mark(k, r, "unroll")
+    k = mark(k, nv, "vector")
+
+    outer = list(c.outer)
+    shared_outside = _extent(outer) >= 2 * target.threads
+    tiles, lane_count = (mt, height) if by_rows else (nt, width)
+    most = max(1, target.l2 // 2 // (block * lane_count * c.reduce.dtype.itemsize))
+    parts = -(-tiles.extent // most)
+    parallel = work >= 1 << 16 and target.threads > 1
+    if parallel and not shared_outside:
+        parts = min(tiles.extent, -(-parts // target.threads) * target.threads)
+    k, part, tile = split(k, tiles, -(-tiles.extent // parts), tiles.name + "c")
+    mt, nt = (tile, nt) if by_rows else (mt, tile)
+    k = reorder(k, [*outer, part, *blocks, nt, mt, mu, nu, nv])
+    if parallel:
+        if shared_outside:
+            k, first = _merge_all(k, tuple(outer), "o")
+            outer = [first]
+        else:
+            first = part
+        k = mark(k, first, "parallel")
+    return _pack(k, by_rows, [*outer, part, *blocks], [nt, mt, kj, ku, mu, nu, nv])
+
+
+def _share_rows(k: Kernel, m: Range, n: Range, depth: Range, target: Target) -> bool:
+    """Whether threads share the m side: then each packs all of the n side for itself. The cheaper way round wins."""
+    if m.extent < 6 * target.threads:
+        return False
+    left, right = _factors(k, m)
+
+    def cost(e: Expr, r: Range) -> int:
+        smooth = all(coefficient(x.src[0], r) == 1 for x in expr.loads([e]) if r in x.free)
+        return r.extent * (1 if smooth else STRIDED_COPY)
+
+    a, b, t = cost(left, m), cost(right, n), target.threads
+    return a // t + b < a + b // t
+
+
+def _pack(k: Kernel, by_rows: bool, outside: list[Range], inside: list[Range]) -> Kernel:
+    """Stage both factors: the shared one as far out as its size allows, the blocked one inside the blocks."""
+    mu = inside[-3]
+    left, right = _factors(k, mu)
+    (first,) = [r for r, how in k.marks.items() if how == "parallel"] or [None]
+    for name, value, blocked in (("packa", left, by_rows), ("packb", right, not by_rows)):
+        order = [*outside, *inside]
+        used = [r for r in order if r in value.free]
+        levels: list[Range | None] = [None, *outside]
+        if blocked:
+            levels = levels[-1:]
+        elif first in value.free:
+            levels = levels[levels.index(first) :]
+        for at in levels:
+            dims = tuple(r for r in used if at is None or order.index(r) > order.index(at))
+            if _extent(dims) * value.dtype.itemsize <= SHARED_PANELS or at is levels[-1]:
+                k = stage(k, name, value, at, dims)
+                break
     return k

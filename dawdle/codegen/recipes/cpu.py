@@ -20,8 +20,7 @@ def schedule(k: Kernel, target: Target) -> Kernel:
     """The kernel with all decisions taken."""
     k = collapse(k)
     found = find_contraction(k, target)
-    k = contract(k, found, target) if found else _generic(k, target)
-    return k
+    return contract(*found, target) if found else _generic(k, target)
 
 
 def collapse(k: Kernel) -> Kernel:
