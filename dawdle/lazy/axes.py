@@ -1,0 +1,224 @@
+"""Abstract indices: which elements a kernel reads of a node, as far as the scheduler needs to know.
+
+A kernel reads a node at a tuple with one Index for each axis. An Index is a tree over the kernel's ranges;
+trees are interned, so equal indices are one object. What is forgotten is arithmetic: a tree only says what it
+depends on, and whether it is one to one.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.ops import Op
+
+
+class Index:
+    """One node of a tree: ``kind`` applied to ``src``.
+
+    "range" (``arg``: extent), "zero", "merge" (row-major offset in ``arg``, the shape), "split" (coordinate
+    ``arg[0]`` of an offset in the shape ``arg[1]``), and the maps of the movement ops, "flip", "slice",
+    "pad", "window", "unwindow" and "gather".
+    """
+
+    __slots__ = ("arg", "free", "injective", "kind", "src")
+    kind: str
+    arg: Any
+    src: tuple[Index, ...]
+    free: frozenset[Index]  # the ranges it depends on
+    injective: bool  # built of bijections and slices
+
+    def __repr__(self) -> str:
+        return f"<{self.kind} {self.arg}>"
+
+
+Access = tuple[Index, ...]
+Dims = list[tuple[int, Index]]
+
+_INJECTIVE = frozenset({"range", "zero", "merge", "split", "flip", "slice"})
+
+
+def free(index: Access) -> frozenset[Index]:
+    """The ranges that ``index`` depends on."""
+    return frozenset().union(*(t.free for t in index))
+
+
+def extent(ranges: Iterable[Index]) -> int:
+    """How many points the ``ranges`` span together."""
+    return math.prod(r.arg for r in ranges)
+
+
+def is_injective(index: Access, size: int) -> bool:
+    """Whether no element of a node of ``size`` elements is read at two points of the ranges in ``index``."""
+    return all(t.injective for t in index) and extent(free(index)) <= size
+
+
+def factor_groups(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Runs of axes of two shapes with equal products, as short as possible; axes of size 1 are left out."""
+    left = [i for i, n in enumerate(a) if n != 1]
+    right = [i for i, n in enumerate(b) if n != 1]
+    groups, i, j = [], 0, 0
+    while i < len(left):
+        i0, j0, size_a, size_b = i, j, a[left[i]], b[right[j]]
+        i, j = i + 1, j + 1
+        while size_a != size_b:
+            if size_a < size_b:
+                size_a, i = size_a * a[left[i]], i + 1
+            else:
+                size_b, j = size_b * b[right[j]], j + 1
+        groups.append((left[i0:i], right[j0:j]))
+    return groups
+
+
+class Axes:
+    """Makes and interns the indices of one schedule."""
+
+    def __init__(self) -> None:
+        self._interned: dict[tuple[Any, ...], Index] = {}
+        self.zero = self._make("zero", None, ())
+
+    def _make(self, kind: str, arg: Any, src: tuple[Index, ...]) -> Index:
+        key = (kind, arg, src)
+        found = self._interned.get(key)
+        return found if found is not None else self._interned.setdefault(key, self._new(kind, arg, src))
+
+    def _new(self, kind: str, arg: Any, src: tuple[Index, ...]) -> Index:
+        index = Index()
+        index.kind, index.arg, index.src = kind, arg, src
+        index.free = frozenset((index,)) if kind == "range" else free(src)
+        index.injective = kind in _INJECTIVE and all(s.injective for s in src)
+        return index
+
+    def range(self, n: int) -> Index:
+        """A new range over 0..n-1; over nothing but 0 it is zero."""
+        return self.zero if n == 1 else self._new("range", n, ())
+
+    def merge(self, dims: Dims) -> Index:
+        """The row-major offset of an index whose axes are given as (size, index)."""
+        flat: Dims = []
+        for n, t in dims:
+            if t.kind == "merge" and math.prod(t.arg) == n:
+                flat.extend(zip(t.arg, t.src, strict=True))
+            elif n != 1:
+                flat.append((n, t))
+        shape, src = tuple(n for n, _ in flat), tuple(t for _, t in flat)
+        if all(t is self.zero for t in src):
+            return self.zero
+        if len(src) == 1:
+            return src[0]
+        # merge(split(t)) -> t
+        if all(t.kind == "split" and t.arg == (i, shape) and t.src == src[0].src for i, t in enumerate(src)):
+            return src[0].src[0]
+        return self._make("merge", shape, src)
+
+    def split(self, offset: Index, shape: tuple[int, ...]) -> list[Index]:
+        """The coordinates in ``shape``, whose sizes aren't 1, of a row-major offset."""
+        if len(shape) == 1:
+            return [offset]
+        if offset is self.zero:
+            return [offset] * len(shape)
+        # split(merge(a, b, c)) undoes what it can
+        if offset.kind == "merge" and math.prod(offset.arg) == math.prod(shape):
+            groups = factor_groups(offset.arg, shape)
+            out: list[Index] = []
+            for a, b in groups:
+                part = self.merge([(offset.arg[i], offset.src[i]) for i in a])
+                out += [part] if len(b) == 1 else self._parts(part, tuple(shape[j] for j in b))
+            return out
+        return self._parts(offset, shape)
+
+    def _parts(self, offset: Index, shape: tuple[int, ...]) -> list[Index]:
+        if offset is self.zero:
+            return [offset] * len(shape)
+        return [self._make("split", (i, shape), (offset,)) for i in range(len(shape))]
+
+    def move(self, node: LazyBuffer, index: Access) -> Access:
+        """Where a movement node reads its operand when it is read at ``index``."""
+        shape = node.src[0].shape
+        moved = _MOVE[node.op](self, node, index)
+        return tuple(self.zero if n == 1 else t for n, t in zip(shape, moved, strict=True))
+
+    def unwindow(self, node: LazyBuffer, index: Access, taps: Sequence[Index]) -> Access:
+        """Where tap ``taps`` of an UNWINDOW reads its operand."""
+        windows, _ = node.arg
+        lead = len(index) - len(windows)
+        places = [
+            t if w == (1, 1, 1) else self._make("unwindow", w, (t, tap))
+            for t, tap, w in zip(index[lead:], taps, windows, strict=True)
+        ]
+        return (*index[:lead], *places, *taps)
+
+    def gather(self, node: LazyBuffer, index: Access) -> Access:
+        """Where a GATHER reads its first operand: along its axis, an index that depends on data."""
+        place = self._make("gather", id(node.src[1]), index)
+        return (*index[: node.arg], place, *index[node.arg + 1 :])
+
+    def _reshape(self, node: LazyBuffer, index: Access) -> Access:
+        shape = node.src[0].shape
+        out = [self.zero] * len(shape)
+        if 0 in shape:
+            return tuple(out)
+        for old, new in factor_groups(shape, node.shape):
+            offset = self.merge([(node.shape[a], index[a]) for a in new])
+            for axis, t in zip(old, self.split(offset, tuple(shape[a] for a in old)), strict=True):
+                out[axis] = t
+        return tuple(out)
+
+    def _permute(self, node: LazyBuffer, index: Access) -> Access:
+        out = [self.zero] * len(index)
+        for t, axis in zip(index, node.arg, strict=True):
+            out[axis] = t
+        return tuple(out)
+
+    def _expand(self, node: LazyBuffer, index: Access) -> Access:
+        return index  # move() puts zero where the operand's axis has size 1
+
+    def _flip(self, node: LazyBuffer, index: Access) -> Access:
+        sizes = enumerate(zip(index, node.shape, strict=True))
+        return tuple(self._flipped(t, n) if axis in node.arg else t for axis, (t, n) in sizes)
+
+    def _flipped(self, t: Index, n: int) -> Index:
+        # flip(flip(t)) -> t
+        return t.src[0] if t.kind == "flip" and t.arg == n else self._make("flip", n, (t,))
+
+    def _slice(self, node: LazyBuffer, index: Access) -> Access:
+        return tuple(
+            t if (start, step) == (0, 1) else self._make("slice", (start, step), (t,))
+            for t, (start, _, step) in zip(index, node.arg, strict=True)
+        )
+
+    def _pad(self, node: LazyBuffer, index: Access) -> Access:
+        return tuple(
+            self._padded(t, n, amounts)
+            for t, n, amounts in zip(index, node.src[0].shape, node.arg, strict=True)
+        )
+
+    def _padded(self, t: Index, n: int, amounts: tuple[int, int, int]) -> Index:
+        if amounts == (0, 0, 0):
+            return t
+        low, _, interior = amounts
+        # pad(slice(t)) -> t where the slice takes what was padded
+        if t.kind == "slice" and t.arg == (low, interior + 1):
+            return t.src[0]
+        return self._make("pad", (n, *amounts), (t,))
+
+    def _window(self, node: LazyBuffer, index: Access) -> Access:
+        k = len(node.arg)
+        lead = len(index) - 2 * k
+        places = [
+            p if w == (1, 1, 1) else self._make("window", w, (p, tap))
+            for p, tap, w in zip(index[lead : lead + k], index[lead + k :], node.arg, strict=True)
+        ]
+        return (*index[:lead], *places)
+
+
+_MOVE: dict[Op, Callable[[Axes, LazyBuffer, Access], Access]] = {
+    Op.RESHAPE: Axes._reshape,
+    Op.PERMUTE: Axes._permute,
+    Op.EXPAND: Axes._expand,
+    Op.FLIP: Axes._flip,
+    Op.SLICE: Axes._slice,
+    Op.PAD: Axes._pad,
+    Op.WINDOW: Axes._window,
+}

@@ -1,0 +1,283 @@
+"""Which nodes get memory: the graph cut into kernels, each decision with its reason.
+
+Nodes are visited users first. Each is inlined into the kernel that uses it, stored by that kernel as one more
+output, or the root of a kernel of its own. Inlining is judged by how often the node would be computed, once
+its value is hoisted to the outermost loop that its index allows.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dawdle.lazy.axes import extent, free, is_injective
+from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.draft import Draft, Drafts, Read, Reads, Use
+from dawdle.lazy.facts import STORED, Facts, analyse, toposort_values
+from dawdle.lazy.ops import ELEMENTWISE, LEAF, MOVEMENT, REDUCE, Op
+from dawdle.lazy.plan import Group, HostCall, Schedule, Step, Transfer
+from dawdle.lazy.sideways import merge_sideways, topological
+from dawdle.lazy.split import split_reductions
+
+# costs in the units of facts.py
+MEMORY_COST = 4.0  # of a byte written or read
+LAUNCH_COST = 250_000.0  # of one more kernel
+SERIAL_WORK = 1 << 17  # so much may run on one thread
+PARALLEL = 16  # iterations that keep the threads busy
+MAX_OPS, MAX_READS, MAX_OUTPUTS, MAX_REDUCTIONS = 200, 30, 16, 8
+MAX_INDICES = 16  # at which one node is read by a kernel
+MAX_KERNELS = 16  # that a node is inlined into
+# axes are merely renamed or repeated
+FREE_MOVES = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND})
+
+
+def holder(node: LazyBuffer) -> LazyBuffer:
+    """The node whose memory holds the elements of ``node`` too."""
+    while node.op in (Op.RESHAPE, Op.ASSIGN):
+        node = node.src[-1]
+    return node
+
+
+class _Scheduler:
+    def __init__(self, outputs: Sequence[LazyBuffer]) -> None:
+        self.order = toposort_values(outputs)
+        self.facts: Facts = analyse(self.order)
+        self.drafts = Drafts(self.facts)
+        self.reads: dict[int, dict[tuple[int, Read], None]] = {}
+        self.required = {id(holder(node)) for node in outputs}
+
+    def run(self) -> list[Draft]:
+        for node in reversed(self.order):
+            reads: Reads = {}
+            for number, read in self.reads.pop(id(node), {}):
+                reads.setdefault(number, []).append(read)
+            self.visit(node, reads)
+        return self.drafts.all
+
+    def visit(self, node: LazyBuffer, reads: Reads) -> None:
+        reads = self.inline_bodies(node, reads)
+        required = id(node) in self.required or any(r == ((), Use.WHOLE) for rs in reads.values() for r in rs)
+        if node.op is Op.BUFFER:
+            for number in reads:
+                self.drafts.all[number].inputs[id(node)] = node
+        elif required:
+            self.materialise(node, reads, "output" if id(node) in self.required else "read from outside")
+        elif reads:
+            reason = self.obstacle(node, reads)
+            if reason is None:
+                for number, inlined in reads.items():
+                    self.inline(node, number, inlined)
+            else:
+                self.materialise(node, reads, reason)
+
+    def inline_bodies(self, node: LazyBuffer, reads: Reads) -> Reads:
+        """Inline what lies between a contraction and its product, whatever else uses it."""
+        rest: Reads = {}
+        for number, found in reads.items():
+            bodies = [r for r in found if r[1] is Use.BODY]
+            if bodies:
+                self.inline(node, number, bodies)
+            if len(bodies) < len(found):
+                rest[number] = [r for r in found if r[1] is not Use.BODY]
+        return rest
+
+    def inline(self, node: LazyBuffer, number: int, reads: list[Read]) -> None:
+        draft = self.drafts.all[number]
+        draft.reads.discard(id(node))
+        if node.op in LEAF:
+            return
+        if node.op not in FREE_MOVES:
+            draft.ops += len(reads)
+        if node.op in REDUCE or node.op is Op.UNWINDOW:
+            draft.contraction |= self.facts[id(node)].is_contraction
+            draft.reductions.append(_extents(node))
+        for read in reads:
+            for source, below in self.drafts.below(number, node, read):
+                self.push(source, number, below)
+
+    def push(self, node: LazyBuffer, number: int, read: Read) -> None:
+        self.reads.setdefault(id(node), {})[(number, read)] = None
+        base = self.facts[id(node)].base
+        if base.op not in (Op.CONST, Op.IOTA):
+            self.drafts.all[number].reads.add(id(base))
+
+    def materialise(self, node: LazyBuffer, reads: Reads, reason: str) -> None:
+        home = self.home(node, reads)
+        if home is None:
+            home = self.drafts.open(node, reason)
+            draft = self.drafts.all[home]
+            if draft.is_kernel:
+                self.inline(node, home, [(draft.ranges, Use.PLAIN)])
+            else:
+                for source in node.src:
+                    self.push(holder(source), home, ((), Use.WHOLE))
+        else:
+            draft = self.drafts.all[home]
+            draft.outputs.append(node)
+            draft.reasons.append(f"{reason}; stored by a kernel that uses it")
+            self.inline(node, home, reads[home])
+        for number in reads:
+            if number != home:
+                self.drafts.all[number].inputs[id(node)] = node
+                self.drafts.all[number].producers.add(home)
+
+    def home(self, node: LazyBuffer, reads: Reads) -> int | None:
+        """A draft that uses ``node`` and can store it as it goes, without waiting for another user."""
+        for number, found in reads.items():
+            draft = self.drafts.all[number]
+            if (
+                draft.is_map
+                and len(draft.outputs) < MAX_OUTPUTS
+                and any(draft.stores(node, index) for index, use in found if use is Use.PLAIN)
+                and self.obstacle(node, {number: found}) is None
+                and not self.drafts.feeds(reads.keys() - {number}, number)
+            ):
+                return number
+        return None
+
+    def obstacle(self, node: LazyBuffer, reads: Reads) -> str | None:
+        """Why ``node`` isn't inlined into the drafts that read it, or None."""
+        if node.op in FREE_MOVES or node.op in LEAF or node.op is Op.ASSIGN:
+            return None
+        for number, found in reads.items():
+            reason = self.full(node, self.drafts.all[number], found)
+            if reason is not None:
+                return reason
+        return _OBSTACLE[node.op](self, node, reads)
+
+    def full(self, node: LazyBuffer, draft: Draft, reads: list[Read]) -> str | None:
+        if len(reads) > MAX_INDICES:
+            return f"read at {len(reads)} indices by one kernel"
+        leaves = self.facts[id(node)].leaves
+        # storing what is much larger than all it is made of would cost far more than a long kernel
+        spread = leaves is not None and sum(n.size for n in leaves) * 4 <= node.size
+        limit = 2 if spread else 1
+        if draft.ops + len(reads) > MAX_OPS * limit:
+            return f"the kernel that uses it has {draft.ops} ops"
+        bases = {id(b): b for b in (self.facts[id(s)].base for s in node.src)}
+        new = [i for i, b in bases.items() if i not in draft.reads and b.op not in (Op.CONST, Op.IOTA)]
+        if len(draft.reads) - 1 + len(new) > MAX_READS * limit:
+            return f"the kernel that uses it has {len(draft.reads)} inputs"
+        return None
+
+    def hosts(self, reads: Reads, size: int) -> bool:
+        """Whether a contraction read so could be computed by its user, with the rest as its epilogue."""
+        ((number, found), *others) = reads.items()
+        draft = self.drafts.all[number]
+        index, use = found[0]
+        return (
+            not others
+            and len(found) == 1
+            and use is Use.PLAIN
+            and draft.is_map
+            and not draft.reductions
+            and free(index) == free(draft.ranges)
+            and is_injective(index, size)
+        )
+
+    def never(self, node: LazyBuffer, reads: Reads) -> str | None:
+        return f"{node.op.value} has memory of its own"
+
+    def movement(self, node: LazyBuffer, reads: Reads) -> str | None:
+        if node.op is Op.PAD and any(use is Use.WINDOWED for found in reads.values() for _, use in found):
+            return "padded input of a convolution: the mask would be evaluated at every tap"
+        return None
+
+    def elementwise(self, node: LazyBuffer, reads: Reads) -> str | None:
+        fact = self.facts[id(node)]
+        if fact.contraction is not None and not self.hosts(reads, node.size):
+            return "epilogue of a contraction that its users can't compute"
+        if any(use.packed for found in reads.values() for _, use in found):
+            if fact.reduced:
+                return "a contraction's operand that takes a reduction"
+            if fact.transcendental:
+                return "a contraction's operand that takes exp, log or sin"
+        times = sum(self.drafts.times(read) for found in reads.values() for read in found)
+        if len(reads) == 1:
+            extra, memory = (times - node.size) * fact.cost, 2 * MEMORY_COST * node.nbytes
+            if extra > memory + LAUNCH_COST:
+                ratio = _ratio(times, node.size)
+                return f"computing it {ratio} times costs {extra:.2g}, storing it {memory:.2g}"
+            return None
+        return self.shared(node, len(reads), times)
+
+    def shared(self, node: LazyBuffer, kernels: int, times: int) -> str | None:
+        """Why an elementwise node isn't computed again by each of several kernels."""
+        fact = self.facts[id(node)]
+        if kernels > MAX_KERNELS or fact.leaves is None:
+            return f"used by {kernels} kernels"
+        unstored = sum(n.size for n in fact.leaves if n.op not in STORED and id(n) not in self.required)
+        if unstored * 4 > node.size:
+            return f"used by {kernels} kernels, and its operands have no memory"
+        leaves = MEMORY_COST * sum(n.nbytes for n in fact.leaves)
+        inlined = times * fact.cost + kernels * leaves
+        stored = node.size * fact.cost + (1 + kernels) * MEMORY_COST * node.nbytes + leaves + LAUNCH_COST
+        if inlined > stored:
+            return f"used by {kernels} kernels: inlining costs {inlined:.2g}, storing {stored:.2g}"
+        return None
+
+    def reduction(self, node: LazyBuffer, reads: Reads) -> str | None:
+        if self.facts[id(node)].is_contraction:
+            return None if self.hosts(reads, node.size) else "a contraction whose users can't be its epilogue"
+        if len(reads) > 1:
+            return f"a reduction used by {len(reads)} kernels"
+        ((number, found),) = reads.items()
+        draft = self.drafts.all[number]
+        if not draft.is_map or draft.contraction or any(use.packed for _, use in found):
+            return "a reduction used by a contraction, scan or scatter"
+        if len(draft.reductions) >= MAX_REDUCTIONS:
+            return f"the kernel that uses it has {len(draft.reductions)} reductions"
+        if not all(is_injective(index, node.size) for index, _ in found):
+            return "a reduction read at overlapping, masked or data-dependent indices"
+        times = sum(self.drafts.times(read) for read in found)
+        if times > node.size:
+            return f"a reduction that would be computed {_ratio(times, node.size)} times"
+        return self.serial(node, draft, found)
+
+    def serial(self, node: LazyBuffer, draft: Draft, reads: list[Read]) -> str | None:
+        """Why a reduction isn't inlined though computed once: too few threads would share it."""
+        outer = free(draft.ranges)
+        shares = min(extent(self.drafts.loops(index) & outer) for index, _ in reads)
+        work = self.facts[id(node)].work * node.size
+        if shares < min(PARALLEL, node.size) and work > SERIAL_WORK:
+            return f"{node.size} reductions that would run on {shares} threads"
+        return None
+
+
+def _step(draft: Draft) -> Step:
+    if draft.root.op is Op.COPY:
+        return Transfer(draft.root, holder(draft.root.src[0]))
+    if draft.root.op is Op.CUSTOM:
+        return HostCall(draft.root, draft.root.src)
+    return Group(tuple(draft.outputs), tuple(draft.inputs.values()), draft.space, tuple(draft.reasons))
+
+
+def _extents(node: LazyBuffer) -> tuple[int, ...]:
+    if node.op is Op.UNWINDOW:
+        return tuple(size for size, _, _ in node.arg[0])
+    return tuple(node.src[0].shape[a] for a in node.arg if node.src[0].shape[a] != 1)
+
+
+def _ratio(times: int, size: int) -> str:
+    return f"{times / max(size, 1):.3g}"
+
+
+_OBSTACLE: dict[Op, Callable[[_Scheduler, LazyBuffer, Reads], str | None]] = {
+    **dict.fromkeys(STORED, _Scheduler.never),
+    **dict.fromkeys(MOVEMENT, _Scheduler.movement),
+    **dict.fromkeys(ELEMENTWISE, _Scheduler.elementwise),
+    **dict.fromkeys(REDUCE, _Scheduler.reduction),
+    Op.UNWINDOW: _Scheduler.reduction,
+    Op.GATHER: _Scheduler.elementwise,
+}
+
+
+def schedule(outputs: Sequence[LazyBuffer]) -> Schedule:
+    """The kernels, transfers and host calls that compute ``outputs``, in order.
+
+    Takes time linear in the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
+    """
+    rewritten = split_reductions(outputs)
+    drafts = merge_sideways(_Scheduler(rewritten).run())
+    steps = tuple(_step(drafts[number]) for number in topological(drafts))
+    held = [(node, holder(new)) for node, new in zip(outputs, rewritten, strict=True)]
+    held += [(node, holder(node)) for step in steps if isinstance(step, HostCall) for node in step.inputs]
+    return Schedule(steps, tuple(outputs), {id(node): h for node, h in held if h is not node})

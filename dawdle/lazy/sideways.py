@@ -1,0 +1,77 @@
+"""Kernels over one space that are independent and have a large input in common, made one kernel."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dawdle.lazy.draft import Draft
+
+MAX_OPS, MAX_READS, MAX_OUTPUTS = 200, 30, 16
+
+
+def topological(drafts: Sequence[Draft]) -> list[int]:
+    """The numbers of ``drafts``, producers before users and close to them."""
+    order: list[int] = []
+    seen: set[int] = set()
+    for root in range(len(drafts)):
+        stack = [(root, False)]
+        while stack:
+            number, expanded = stack.pop()
+            if expanded:
+                order.append(number)
+            elif number not in seen:
+                seen.add(number)
+                stack.append((number, True))
+                stack.extend((p, False) for p in sorted(drafts[number].producers) if p not in seen)
+    return order
+
+
+def _levels(drafts: Sequence[Draft]) -> list[int]:
+    level = [0] * len(drafts)
+    for number in topological(drafts):
+        level[number] = max((level[p] + 1 for p in drafts[number].producers), default=0)
+    return level
+
+
+def _fits(a: Draft, b: Draft) -> bool:
+    return (
+        a.ops + b.ops <= MAX_OPS
+        and len(a.reads | b.reads) <= MAX_READS
+        and len(a.outputs) + len(b.outputs) <= MAX_OUTPUTS
+    )
+
+
+def merge_sideways(drafts: list[Draft]) -> list[Draft]:
+    """``drafts`` with alike ones merged. Two at one level (longest path from the leaves) are independent."""
+    level = _levels(drafts)
+    into = list(range(len(drafts)))
+    merged = [replace(d) for d in drafts]
+    found: dict[tuple[object, ...], int] = {}
+    for number, draft in enumerate(drafts):
+        if not draft.is_map or draft.contraction:
+            continue
+        kind = (level[number], draft.root.device, draft.space, tuple(sorted(set(draft.reductions))))
+        large = [i for i, n in draft.inputs.items() if n.size > 1 and n.size >= math.prod(draft.space)]
+        partner = next((found[(kind, i)] for i in large if (kind, i) in found), None)
+        if partner is not None and _fits(merged[partner], draft):
+            into[number] = partner
+            merged[partner] = _merge(merged[partner], draft)
+        for i in large:
+            found.setdefault((kind, i), into[number])
+    kept = [n for n in range(len(drafts)) if into[n] == n]
+    number_of = {n: i for i, n in enumerate(kept)}
+    return [replace(merged[n], producers={number_of[into[p]] for p in merged[n].producers}) for n in kept]
+
+
+def _merge(a: Draft, b: Draft) -> Draft:
+    return replace(
+        a,
+        outputs=a.outputs + b.outputs,
+        reasons=a.reasons + [f"{r}; beside a kernel with the same input" for r in b.reasons],
+        inputs={**a.inputs, **b.inputs},
+        reads=a.reads | b.reads,
+        producers=a.producers | b.producers,
+        ops=a.ops + b.ops,
+        reductions=a.reductions + b.reductions,
+    )

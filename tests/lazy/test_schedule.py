@@ -1,0 +1,181 @@
+"""Schedules compute what the graph means, are well formed, and fuse what they should."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import networks as net
+from dawdle.dtype import BY_NAME, float32
+from dawdle.lazy import build
+from dawdle.lazy.buffer import LazyBuffer, format_graph
+from dawdle.lazy.ops import Op
+from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer
+from dawdle.lazy.schedule import schedule
+from random_graphs import ALL_OPS, graphs, leaf, load, values_of
+
+
+def inlined(group: Group) -> list[LazyBuffer]:
+    """The nodes that the group computes, operands before users."""
+    inputs = {id(n) for n in group.inputs}
+    order, seen, stack = [], set(), [(n, False) for n in reversed(group.outputs)]
+    while stack:
+        node, expanded = stack.pop()
+        if expanded:
+            order.append(node)
+        elif id(node) not in seen and id(node) not in inputs:
+            seen.add(id(node))
+            stack.append((node, True))
+            stack.extend((s, False) for s in (node.src[1:] if node.op is Op.ASSIGN else node.src))
+    return order
+
+
+def ops(group: Group) -> list[Op]:
+    return [n.op for n in inlined(group)]
+
+
+def groups(plan: Schedule) -> list[Group]:
+    return [s for s in plan.steps if isinstance(s, Group)]
+
+
+def fits(space: Sequence[int], shape: Sequence[int]) -> bool:
+    if len(space) == len(shape) and all(n in (1, m) for n, m in zip(shape, space, strict=True)):
+        return True
+    return [n for n in space if n != 1] == [n for n in shape if n != 1]
+
+
+def execute(plan: Schedule) -> list[np.ndarray]:
+    """The outputs' values, computed step by step, each step seeing only its inputs."""
+    held: dict[int, np.ndarray] = {}
+
+    def value(node: LazyBuffer) -> np.ndarray:
+        holder = plan.aliases.get(id(node), node)
+        array = load(holder) if holder.op is Op.BUFFER else held[id(holder)]
+        return array.reshape(node.shape)
+
+    def as_leaf(node: LazyBuffer) -> LazyBuffer:
+        return leaf(value(node), node.dtype, node.device)
+
+    for step in plan.steps:
+        if isinstance(step, Group):
+            assert len(step.outputs) == len(step.reasons) and all(step.reasons)
+            assert len({id(n) for n in (*step.outputs, *step.inputs)}) == len(step.outputs) + len(step.inputs)
+            new = {id(n): as_leaf(n) for n in step.inputs}
+            for node in inlined(step):
+                assert node.op not in (Op.COPY, Op.CUSTOM, Op.BUFFER)
+                assert node.device == step.outputs[0].device
+                src = tuple(new[id(s)] if id(s) in new else s for s in node.src)
+                new[id(node)] = LazyBuffer(node.op, src, node.arg, node.shape, node.dtype, node.device)
+            arrays = values_of(*(new[id(n)] for n in step.outputs))
+            assert all(fits(step.space, n.shape) for n in step.outputs)
+            held.update((id(n), a) for n, a in zip(step.outputs, arrays, strict=True))
+        elif isinstance(step, Transfer):
+            held[id(step.output)] = value(step.input).reshape(step.output.shape)
+        else:
+            assert isinstance(step, HostCall)
+            node = step.output
+            call = build.custom(node.arg, *map(as_leaf, step.inputs), shape=node.shape, dtype=node.dtype)
+            (held[id(node)],) = values_of(call)
+    return [value(n) for n in plan.outputs]
+
+
+def check(outputs: list[LazyBuffer]) -> Schedule:
+    plan = schedule(outputs)
+    for group in groups(plan):
+        for op in (Op.SCAN, Op.SCATTER, Op.CONTIGUOUS):
+            assert ops(group).count(op) <= (op is group.outputs[0].op)
+    for got, want in zip(execute(plan), values_of(*outputs), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    return plan
+
+
+def one(outputs: list[LazyBuffer]) -> Group:
+    (step,) = check(outputs).steps
+    assert isinstance(step, Group)
+    return step
+
+
+# every value in exactly representable dtypes: two stages of a float sum may round differently
+EXACT = tuple(BY_NAME[n] for n in ("bool", "int8", "int32", "int64", "uint8", "float64"))
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(ops=ALL_OPS, max_nodes=16))
+def test_executing_a_schedule_gives_the_graphs_values(outputs):
+    before = format_graph(outputs)
+    plan = schedule(outputs)
+    assert format_graph(outputs) == before
+    for got, want in zip(execute(plan), values_of(*outputs), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_softmax_is_one_kernel():
+    group = one([net.softmax(net.data(64, 100))])
+    assert group.space == (64, 100) and ops(group).count(Op.SUM) == ops(group).count(Op.AMAX) == 1
+
+
+def test_layer_norm_is_one_kernel():
+    group = one([net.layer_norm(net.data(64, 100), net.data(100), net.data(100))])
+    assert len(group.inputs) == 3 and ops(group).count(Op.SUM) == 2
+
+
+def test_matmul_bias_relu_is_one_kernel():
+    out = net.relu(net.add(net.matmul(net.data(32, 20), net.data(20, 48)), net.row(net.data(48), 2)))
+    group = one([out])
+    assert group.space == (32, 48) and len(group.inputs) == 3
+
+
+def test_adam_is_one_kernel():
+    group = one(net.adam(*(net.data(100, 50, seed=s) for s in range(4))))
+    assert len(group.outputs) == 3 and len(group.inputs) == 4
+
+
+def test_conv_bn_relu():
+    x, w = net.data(2, 3, 16, 16), net.data(8, 3, 3, 3)
+    stats = [net.data(8, seed=s) for s in range(4)]
+    assert len(check([net.relu(net.batch_norm(net.conv2d(x, w), *stats))]).steps) == 1
+    padded = check([net.relu(net.batch_norm(net.conv2d(x, w, 1), *stats))])
+    first, second = groups(padded)
+    assert first.outputs[0].op is Op.PAD and Op.SUM in ops(second)
+
+
+def test_cross_entropy_of_few_rows_is_one_kernel():
+    one([net.cross_entropy(net.data(128, 10), net.labels(128, 10))])
+
+
+def test_mlp_step():
+    plan = check(net.mlp_step(16, (20, 24, 24, 10)))
+    contractions = [g for g in groups(plan) if g.space and Op.SUM in ops(g)]
+    assert len(contractions)
+
+
+@pytest.mark.parametrize("n", [2000])
+def test_long_chains_are_cut(n):
+    x = net.data(4)
+    for _ in range(n):
+        x = net.add(x, 1.0)
+    plan = check([x])
+    assert n / 200 <= len(plan.steps) <= n / 150
+
+
+def test_diamonds_are_linear():
+    x = net.data(4)
+    for _ in range(60):
+        x = net.add(x, x)
+    one([x])
+
+
+def test_reshapes_are_aliases():
+    x = net.data(4, 6)
+    y = net.relu(x)
+    flat, leafy = build.reshape(y, (24,)), build.reshape(x, (2, 12))
+    plan = check([flat, leafy, y, y, x])
+    assert len(plan.steps) == 1
+    assert plan.aliases == {id(flat): y, id(leafy): x}
+
+
+def test_constants():
+    plan = check([build.const(2.0, float32, "NUMPY"), build.full((2, 3), 1.0, float32, "NUMPY")])
+    assert len(plan.steps) == 2
