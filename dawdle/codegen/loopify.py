@@ -187,11 +187,25 @@ class _Loopify:
             src = [self.value(s) for s in n.src]
             return expr.make(X.LOAD, tuple(src), n.arg, n.dtype, 1)
         (v,) = lanes
-        if coefficient(index, v) == 1 and (valid is None or v not in valid.free):
-            src = [self.value(without(index, v))] + ([] if valid is None else [self.value(valid)])
-            return expr.make(X.LOAD, tuple(src), n.arg, n.dtype, v.extent)
-        parts = [self.value(simplify(substitute([n], {range_(v): const(i)})[0])) for i in range(v.extent)]
-        return expr.make(X.VECTOR, tuple(parts), None, n.dtype, v.extent)
+        parts = [simplify(substitute([n], {range_(v): const(i)})[0]) for i in range(v.extent)]
+        if coefficient(index, v) != 1:
+            return expr.make(X.VECTOR, tuple(map(self.value, parts)), None, n.dtype, v.extent)
+        start = self.value(without(index, v))
+        if valid is None or v not in valid.free:
+            src = (start,) if valid is None else (start, self.value(valid))
+            return expr.make(X.LOAD, src, n.arg, n.dtype, v.extent)
+        whole = expr.make(X.LOAD, (start,), n.arg, n.dtype, v.extent)
+        lanewise = expr.make(X.VECTOR, tuple(map(self.scalar_load, parts)), None, n.dtype, v.extent)
+        if not _is_interval(valid, v):
+            return lanewise
+        ends = [self.value(simplify(substitute([valid], {range_(v): const(i)})[0])) for i in (0, v.extent - 1)]
+        return expr.make(Op.WHERE, (alu(Op.AND, *ends), whole, lanewise), None, n.dtype, v.extent)
+
+    def scalar_load(self, n: Expr) -> Expr:
+        """A load of one element, left inside the expression so that only the branch that needs it reads it."""
+        if n.op is not X.LOAD:
+            return self.value(n)
+        return expr.make(X.LOAD, tuple(self.value(s) for s in n.src), n.arg, n.dtype, 1)
 
     def lanes_of(self, e: Expr) -> int:
         return max((r.extent for r in e.free & self.vectors), default=1)
@@ -362,6 +376,15 @@ class _Loopify:
 
 
 _OPAQUE = frozenset({X.REDUCE, X.SCAN, X.LOAD, X.RANGE, Op.CONST, X.VAR})
+
+
+def _is_interval(valid: Expr, v: Range) -> bool:
+    """Whether the lanes where ``valid`` holds are neighbours: then it holds in all if it does at both ends."""
+    if v not in valid.free:
+        return True
+    if valid.op is Op.AND:
+        return all(_is_interval(s, v) for s in valid.src)
+    return valid.op is Op.CMPLT and all(coefficient(s, v) is not None for s in valid.src)
 
 
 def broadcast(e: Expr, lanes: int) -> Expr:

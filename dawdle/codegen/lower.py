@@ -12,6 +12,7 @@ from dawdle.codegen.decompose import decompose
 from dawdle.codegen.expr import Expr, Range, X, alu, const, range_
 from dawdle.codegen.index import MOVE, ZERO, Index, flatten, unwindow
 from dawdle.codegen.kernel import Kernel, Param, Store
+from dawdle.codegen.transform import identity_of
 from dawdle.errors import VerifyError
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import COMBINE, ELEMENTWISE, MOVEMENT, REDUCE, Op
@@ -133,6 +134,8 @@ class _Lowering:
         return value if value.op is X.LOAD else alu(Op.WHERE, inside, value, _zero_like(value))
 
     def reduce(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
+        if 0 in node.src[0].shape:
+            return identity_of(COMBINE[node.op], node.dtype)
         axes = [a for a in node.arg if node.src[0].shape[a] != 1]
         ranges = self.bound(node, [node.src[0].shape[a] for a in axes])
         inner = list(index)

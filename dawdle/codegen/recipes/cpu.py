@@ -13,6 +13,7 @@ from dawdle.codegen.transform import accumulate, has_division_by, mark, merge, r
 
 PARALLEL_WORK = 1 << 15  # element operations below which waking another thread costs more than it gains
 TILES = 4  # vectors of output that a loop with an inner reduction keeps in registers
+TRANSPOSE = 8  # rows handled together where a load runs down the columns, so that cache lines are used whole
 TASKS = 4  # iterations of the parallel loop that each thread should have
 
 
@@ -120,7 +121,24 @@ def _generic(k: Kernel, target: Target) -> Kernel:
     k, outer, tile = split(k, last, lanes * tiles)
     k, unrolled, vector = split(k, tile, lanes, last.name + "u")
     k = mark(mark(k, unrolled, "unroll"), vector, "vector")
-    return _parallel(reorder(k, [*order, outer, *tail, unrolled, vector]), len(order) + 1)
+    across = [] if inner or tail else [r for r in order if r.extent >= TRANSPOSE and _jumps(loads, last, r)]
+    if across:
+        k, rows, row = split(k, across[-1], TRANSPOSE)
+        k = mark(k, row, "unroll")
+        order[order.index(across[-1])] = rows
+        unrolled_all = [row, unrolled]
+    else:
+        unrolled_all = [unrolled]
+    return _parallel(reorder(k, [*order, outer, *tail, *unrolled_all, vector]), len(order) + 1)
+
+
+def _jumps(loads: list[Expr], vector: Range, r: Range) -> bool:
+    """Whether some load jumps along ``vector`` but runs smoothly along ``r``: a transposition."""
+    return any(
+        coefficient(e.src[0], r) == 1 and coefficient(e.src[0], vector) not in (0, 1)
+        for e in loads
+        if {r, vector} <= e.src[0].free
+    )
 
 
 def _vector_range(k: Kernel, lanes: int, scanned: set[Range]) -> Range | None:
