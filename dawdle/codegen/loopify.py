@@ -307,17 +307,16 @@ class _Loopify:
 
     def nest(self, stores: list[Store], order: Sequence[Range]) -> None:
         """Emit stores inside the loops of ``order`` that each depends on."""
+        groups: dict[Range | None, list[Store]] = {}
         for s in stores:
-            s_free = frozenset().union(*(self.ranges_of(e) for e in s.exprs))
-            if not s_free - self.scopes[-1].opened:
-                self.store(s)
-        rest: dict[Range, list[Store]] = {}
-        for s in stores:
-            s_free = frozenset().union(*(self.ranges_of(e) for e in s.exprs))
-            first = next((r for r in order if r in s_free and r not in self.scopes[-1].opened), None)
-            if first is not None:
-                rest.setdefault(first, []).append(s)
-        for r, inside in rest.items():
+            needed = frozenset().union(*(self.ranges_of(e) for e in s.exprs))
+            first = next((r for r in order if r in needed and r not in self.scopes[-1].opened), None)
+            groups.setdefault(first, []).append(s)
+        for r, inside in groups.items():
+            if r is None:
+                for s in inside:
+                    self.store(s)
+                continue
             self.open(r)
             self.fill(r)
             self.nest(inside, order[order.index(r) + 1 :])
