@@ -1,15 +1,16 @@
 """Small pieces of networks built from primitives, for tests of the scheduler."""
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
+from random_graphs import leaf
 
 from dawdle.dtype import DType, float32, int64
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
-from random_graphs import leaf
 
 LOG2E = 1.4426950408889634
 
@@ -153,7 +154,7 @@ def labels(n: int, classes: int) -> LazyBuffer:
 def mlp_step(batch: int, sizes: tuple[int, ...], make=data) -> list[LazyBuffer]:
     """Loss and new parameters of a perceptron with ReLU, softmax cross-entropy and plain gradient descent."""
     x, y = make(batch, sizes[0]), labels(batch, sizes[-1])
-    params = [(make(i, o), make(o)) for i, o in zip(sizes, sizes[1:], strict=False)]
+    params = [(make(i, o), make(o)) for i, o in itertools.pairwise(sizes)]
     inputs, h = [], x
     for n, (w, b) in enumerate(params):
         inputs.append(h)
@@ -165,7 +166,8 @@ def mlp_step(batch: int, sizes: tuple[int, ...], make=data) -> list[LazyBuffer]:
     grad = mul(sub(softmax(h), hot), 1 / batch)
     new = []
     for (w, b), h in reversed(list(zip(params, inputs, strict=True))):
-        new += [sub(w, mul(matmul(transpose(h), grad), 0.1)), sub(b, mul(build.reshape(total(grad, 0), b.shape), 0.1))]
+        new.append(sub(w, mul(matmul(transpose(h), grad), 0.1)))
+        new.append(sub(b, mul(build.reshape(total(grad, 0), b.shape), 0.1)))
         alive = build.cast(build.binary(Op.CMPLT, fill(h, 0.0), h), float32)
         grad = mul(matmul(grad, transpose(w)), alive)
     return [loss, *new]

@@ -3,18 +3,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import networks as net
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from random_graphs import ALL_OPS, graphs, leaf, load, values_of
 
-import networks as net
 from dawdle.dtype import BY_NAME, float32
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer, format_graph
 from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer
 from dawdle.lazy.schedule import schedule
-from random_graphs import ALL_OPS, graphs, leaf, load, values_of
 
 
 def inlined(group: Group) -> list[LazyBuffer]:
@@ -66,7 +66,7 @@ def execute(plan: Schedule) -> list[np.ndarray]:
             for node in inlined(step):
                 assert node.op not in (Op.COPY, Op.CUSTOM, Op.BUFFER)
                 assert node.device == step.outputs[0].device
-                src = tuple(new[id(s)] if id(s) in new else s for s in node.src)
+                src = tuple(new.get(id(s), s) for s in node.src)
                 new[id(node)] = LazyBuffer(node.op, src, node.arg, node.shape, node.dtype, node.device)
             arrays = values_of(*(new[id(n)] for n in step.outputs))
             assert all(fits(step.space, n.shape) for n in step.outputs)
