@@ -310,7 +310,15 @@ def simplify_where(roots: Iterable[Expr], known: Known | None = None) -> list[Ex
         found = _rule_for(n)
         return n if found is None else found(*n.src, known)
 
-    return rewrite(roots, rule)
+    def remembered(n: Expr) -> Expr:
+        if n.canonical is None:
+            simple = rule(n)
+            n.canonical = True if simple is n else simple
+        return n.canonical if isinstance(n.canonical, Expr) else n
+
+    if known:
+        return rewrite(roots, rule)
+    return rewrite(roots, remembered, lambda n: n.canonical is True)
 
 
 def simplify(e: Expr, known: Known | None = None) -> Expr:

@@ -33,6 +33,8 @@ class X(Enum):
     def __repr__(self) -> str:
         return self.name
 
+    __hash__ = object.__hash__  # members are singletons: much cheaper than Enum's
+
 
 class Range:
     """A loop variable running over 0..extent-1. Ranges are compared by identity; ``name`` is for people."""
@@ -50,13 +52,15 @@ class Range:
 class Expr:
     """One interned expression node. Make nodes with the functions below."""
 
-    __slots__ = ("op", "src", "arg", "dtype", "lanes", "free", "__weakref__")
+    __slots__ = ("__weakref__", "arg", "canonical", "dtype", "free", "lanes", "op", "src", "terms")
     op: Op | X
     src: tuple[Expr, ...]
     arg: Any
     dtype: DType
     lanes: int
     free: frozenset[Range]  # the ranges it depends on and doesn't bind itself
+    canonical: Expr | bool | None  # what the algebra simplifies it to, once known; True: to itself
+    terms: tuple[dict[Expr, int], int] | None  # a canonical index sum's coefficients and constant, once known
 
     def __repr__(self) -> str:
         return format_expr(self)
@@ -68,12 +72,13 @@ _interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValu
 def make(op: Op | X, src: tuple[Expr, ...], arg: Any, dtype: DType, lanes: int = 1) -> Expr:
     """The one node with these fields."""
     # floats are keyed by their bits' text: -0.0 == 0.0 and nan != nan would mix them up
-    key = (op, src, repr(arg) if isinstance(arg, float) else (type(arg), arg), dtype, lanes)
+    key = (op, src, repr(arg) if isinstance(arg, float) else (type(arg), arg), dtype.name, lanes)
     found = _interned.get(key)
     if found is not None:
         return found
     node = Expr()
     node.op, node.src, node.arg, node.dtype, node.lanes = op, src, arg, dtype, lanes
+    node.canonical = node.terms = None
     free = frozenset().union(*(s.free for s in src)) if src else frozenset()
     if op is X.RANGE:
         free = frozenset((arg,))
@@ -115,19 +120,24 @@ def scan(op: Op, body: Expr, r: Range) -> Expr:
     return make(X.SCAN, (body,), (op, r), body.dtype)
 
 
-def walk(roots: Iterable[Expr]) -> list[Expr]:
-    """Every node below ``roots``, operands first, each once; without recursion."""
+def walk(roots: Iterable[Expr], known: Callable[[Expr], bool] | None = None) -> list[Expr]:
+    """Every node below ``roots``, operands first, each once; without recursion. Nodes below ``known`` ones are left out."""
     order: list[Expr] = []
     seen: set[Expr] = set()
-    stack = [(r, False) for r in reversed(list(roots))]
+    stack: list[Expr | None] = list(roots)[::-1]
+    path: list[Expr] = []
     while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
+        node = stack.pop()
+        if node is None:  # all operands of the innermost open node are done
+            order.append(path.pop())
         elif node not in seen:
             seen.add(node)
-            stack.append((node, True))
-            stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+            if not node.src or (known is not None and known(node)):
+                order.append(node)
+            else:
+                path.append(node)
+                stack.append(None)
+                stack.extend(node.src[::-1])
     return order
 
 
@@ -136,23 +146,32 @@ def rebuild(node: Expr, src: tuple[Expr, ...]) -> Expr:
     return node if src == node.src else make(node.op, src, node.arg, node.dtype, node.lanes)
 
 
-def rewrite(roots: Iterable[Expr], rule: Callable[[Expr], Expr]) -> list[Expr]:
-    """Apply ``rule`` to every node, operands first; ``rule`` sees nodes whose operands are rewritten already."""
+def rewrite(
+    roots: Iterable[Expr], rule: Callable[[Expr], Expr], known: Callable[[Expr], bool] | None = None
+) -> list[Expr]:
+    """Apply ``rule`` to every node, operands first; ``rule`` sees nodes whose operands are rewritten already.
+
+    Nodes that ``known`` holds for are taken to stay as they are, with all below them.
+    """
     roots = list(roots)
     done: dict[Expr, Expr] = {}
-    for node in walk(roots):
-        done[node] = rule(rebuild(node, tuple(done[s] for s in node.src)))
+    for node in walk(roots, known):
+        if known is not None and known(node):
+            done[node] = node
+        else:
+            done[node] = rule(rebuild(node, tuple([done[s] for s in node.src])))
     return [done[r] for r in roots]
 
 
 def substitute(roots: Iterable[Expr], mapping: dict[Expr, Expr]) -> list[Expr]:
     """Replace each key of ``mapping`` by its value wherever it stands."""
-    roots = list(roots)
-    done: dict[Expr, Expr] = dict(mapping)
-    for node in walk(roots):
-        if node not in done:
-            done[node] = rebuild(node, tuple(done[s] for s in node.src))
-    return [done[r] for r in roots]
+    ranges = frozenset(e.arg for e in mapping if e.op is X.RANGE)
+    apart = len(ranges) == len(mapping)  # then what depends on none of the ranges stays
+
+    def rule(node: Expr) -> Expr:
+        return mapping.get(node, node)
+
+    return rewrite(roots, rule, (lambda n: ranges.isdisjoint(n.free)) if apart else None)
 
 
 def loads(roots: Iterable[Expr]) -> Iterator[Expr]:

@@ -84,6 +84,8 @@ def postorder(root: Expr, descend: Callable[[Expr], bool]) -> list[Expr]:
 
 def terms_of(e: Expr) -> tuple[Terms, int]:
     """``e`` as a sum: coefficient of each atom, and the constant."""
+    if e.terms is not None:
+        return dict(e.terms[0]), e.terms[1]
     if not _linear(e):
         return {e: 1}, 0
     weight = {e: 1}
@@ -134,7 +136,10 @@ def sum_of(terms: Terms, offset: int) -> Expr:
         total = term if total is None else make(Op.ADD, (total, term), None, INDEX)
     if total is None:
         return const(_wrap(offset))
-    return make(Op.ADD, (total, const(_wrap(offset))), None, INDEX) if _wrap(offset) else total
+    out = make(Op.ADD, (total, const(_wrap(offset))), None, INDEX) if _wrap(offset) else total
+    if out.op is Op.ADD:
+        out.terms, out.canonical = (terms, _wrap(offset)), True
+    return out
 
 
 def divisor(e: Expr, op: Op) -> int:

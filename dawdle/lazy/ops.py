@@ -62,6 +62,8 @@ class Op(Enum):
     def __repr__(self) -> str:
         return self.name
 
+    __hash__ = object.__hash__  # members are singletons: much cheaper than Enum's
+
 
 LEAF = frozenset({Op.BUFFER, Op.CONST, Op.IOTA})
 UNARY = frozenset({Op.CAST, Op.BITCAST, Op.NEG, Op.RECIP, Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.TRUNC})

@@ -164,7 +164,7 @@ def contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
     k = mark(k, ku, "unroll")
     k, mt, mu = split(k, m, height, "m")
     k, nt, ni = split(k, n, width, "n")
-    k, nu, nv = split(k, ni, lanes, "n")
+    k, nu, nv = split(k, ni, lanes, "v")
     for r in (mu, nu):
         k = mark(k, r, "unroll")
     k = mark(k, nv, "vector")
