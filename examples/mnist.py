@@ -184,7 +184,7 @@ def main(arguments: list[str] | None = None) -> float:
             trainer.save(args.save, seed)
     show_some(trainer, digits)
     print(
-        f"test accuracy {accuracy:.4f} after {trainer.epoch} epochs, {time.perf_counter() - start:.1f} s in all"
+        f"test accuracy {accuracy:.4f} after {trainer.epoch} epochs; {time.perf_counter() - start:.1f} s"
     )
     if args.save:
         print(f"saved to {Path(args.save)}")

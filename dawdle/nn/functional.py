@@ -31,12 +31,12 @@ def relu(x: Tensor) -> Tensor:
 
 def relu6(x: Tensor) -> Tensor:
     """x limited to [0, 6]."""
-    return x.clip(0, 6)
+    return x.relu6()
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     """x where positive, else negative_slope·x."""
-    return (x > 0).where(x, negative_slope * x)
+    return x.leaky_relu(negative_slope)
 
 
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
@@ -48,12 +48,12 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
     """x where positive, else alpha·(exp(x) − 1) (Clevert et al., 2016)."""
-    return (x > 0).where(x, alpha * (x.minimum(0.0).exp() - 1))
+    return x.elu(alpha)
 
 
 def selu(x: Tensor) -> Tensor:
     """Scaled :func:`elu` (Klambauer et al., 2017)."""
-    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+    return x.selu()
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -68,37 +68,32 @@ def tanh(x: Tensor) -> Tensor:
 
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     """x·Φ(x) with the normal distribution's Φ, or ``approximate="tanh"`` (Hendrycks and Gimpel, 2016)."""
-    if approximate == "none":
-        return 0.5 * x * (1 + (x * math.sqrt(0.5)).erf())
-    if approximate != "tanh":
-        raise DawdleError(f"approximate must be 'none' or 'tanh', not {approximate!r}")
-    return 0.5 * x * (1 + (math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)).tanh())
+    return x.gelu(approximate)
 
 
 def silu(x: Tensor) -> Tensor:
     """x·sigmoid(x), also called swish."""
-    return x * x.sigmoid()
+    return x.silu()
 
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta·x)) / beta; x itself where beta·x exceeds ``threshold``."""
-    scaled = beta * x
-    return (scaled > threshold).where(x, (1 + scaled.minimum(threshold).exp()).log() / beta)
+    return (beta * x > threshold).where(x, x.softplus(beta))
 
 
 def mish(x: Tensor) -> Tensor:
     """x·tanh(softplus(x)) (Misra, 2019)."""
-    return x * softplus(x).tanh()
+    return x.mish()
 
 
 def hardsigmoid(x: Tensor) -> Tensor:
     """relu6(x + 3) / 6."""
-    return relu6(x + 3) / 6
+    return x.hardsigmoid()
 
 
 def hardswish(x: Tensor) -> Tensor:
     """x·hardsigmoid(x) (Howard et al., 2019)."""
-    return x * hardsigmoid(x)
+    return x.hardswish()
 
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
@@ -187,14 +182,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Each element 0 with probability ``p``, else divided by 1 − p (Srivastava et al., 2014); x itself unless
     ``training``.
     """
-    if not 0 <= p <= 1:
-        raise DawdleError(f"dropout's probability must be in [0, 1], not {p}")
-    if not training or p == 0:
-        return x
-    if p == 1:
-        return x * 0.0
-    kept = Tensor.rand(*x.shape, device=x.device) >= p
-    return kept.where(x * (1 / (1 - p)), 0.0)
+    return x.dropout(p, training)
 
 
 def layer_norm(
@@ -204,7 +192,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """x with mean 0 and variance 1 over its last axes, then times ``weight`` plus ``bias`` (Ba et al., 2016)."""
+    """x with mean 0, variance 1 over its last axes, then times ``weight`` plus ``bias`` (Ba et al., 2016)."""
     axes = _normalized_axes("layer_norm", x, normalized_shape)
     mean = x.mean(axes, keepdim=True)
     centred = x - mean
@@ -274,7 +262,7 @@ def batch_norm(
     for running, batch, factor in updates:
         if running is not None:
             value = (batch.detach() * factor).reshape(*running.shape)
-            running.assign(((1 - momentum) * running.detach() + momentum * value).cast(running.dtype))
+            running.assign(((1 - momentum) * running.detach() + momentum * value).to(running.dtype))
     return _normalize(x, mean, var, weight, bias, eps)
 
 

@@ -170,7 +170,7 @@ def _host_rng() -> np.random.Generator:
 
 
 def _set(tensor: Tensor, value: Tensor) -> Tensor:
-    tensor.assign(value.cast(tensor.dtype))
+    tensor.assign(value.to(tensor.dtype))
     return tensor
 
 

@@ -267,7 +267,7 @@ def _reduce_classes(
     if reduction != "mean":
         return _reduce(loss, reduction)
     if weight is None:
-        return loss.sum() / counted.cast(loss.dtype).sum()
+        return loss.sum() / counted.to(loss.dtype).sum()
     return loss.sum() / counted.where(weight[counted.where(target, 0)], 0.0).sum()
 
 

@@ -230,7 +230,7 @@ class Module:
             )
         for name, value in values.items():
             target = own[name]
-            target.assign(value.detach().to(target.device).cast(target.dtype))
+            target.assign(value.detach().to(device=target.device, dtype=target.dtype))
 
     # ---- changing all parts
 
@@ -280,7 +280,7 @@ class Module:
         for _, tensor in [*self.named_parameters(), *self.named_buffers()]:
             moved = tensor.detach() if device is None else tensor.detach().to(device)
             if chosen is not None and tensor.dtype.is_float:
-                moved = moved.cast(chosen)
+                moved = moved.to(chosen)
             tensor.data = moved
             tensor.grad = None
         return self

@@ -60,7 +60,7 @@ class _BatchNorm(Module):
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.assign(self.num_batches_tracked + 1)
             if self.momentum is None:
-                momentum = 1.0 / self.num_batches_tracked.cast(x.dtype)
+                momentum = 1.0 / self.num_batches_tracked.to(x.dtype)
         return F.batch_norm(
             x,
             self.running_mean,

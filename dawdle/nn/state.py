@@ -111,11 +111,12 @@ def _to_bytes(tensor: Tensor) -> NDArray[Any]:
 
 
 def _from_bytes(entry: _Entry, data: memoryview, device: str | None) -> Tensor:
-    array = np.frombuffer(data, entry.dtype.storage.newbyteorder("<"), math.prod(entry.shape), entry.start)
-    array = array.astype(entry.dtype.storage, copy=False)
+    little = entry.dtype.storage.newbyteorder("<")
+    mapped: NDArray[Any] = np.ndarray(entry.shape, little, buffer=data[entry.start : entry.end])
+    array = mapped.astype(entry.dtype.storage, copy=not mapped.flags.aligned)
     if entry.dtype is dt.bfloat16:
-        array = (array.astype(np.uint32) << np.uint32(16)).view(np.float32)
-    return Tensor(array.reshape(entry.shape), dtype=entry.dtype, device=device)
+        return Tensor((array.astype(np.uint32) << np.uint32(16)).view(np.float32), entry.dtype, device)
+    return Tensor.from_numpy(array, device)
 
 
 def _encode(

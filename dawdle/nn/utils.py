@@ -43,7 +43,7 @@ def clip_grad_norm_(
             )
         scale = (max_norm / (total + 1e-6)).minimum(1.0)
         for param, grad in zip(with_grad, grads, strict=True):
-            param.grad = (grad * scale).cast(grad.dtype)
+            param.grad = (grad * scale).to(grad.dtype)
     return total
 
 

@@ -170,7 +170,7 @@ class Optimizer:
             value, new_slots = self.update(param.detach(), param.grad.detach(), slots, scalars, group)
             changes += [(param, value), *((slots[name], new) for name, new in new_slots.items())]
         for handle, value in changes:
-            handle.assign(value.cast(handle.dtype))
+            handle.assign(value.to(handle.dtype))
         return [handle for handle, _ in changes]
 
     # ---- state
@@ -218,7 +218,7 @@ class Optimizer:
         for group, key, setting in settings:
             group[key] = tuple(setting) if isinstance(setting, list) else setting
         for handle, value, _ in handles:
-            handle.assign(value.detach().to(handle.device).cast(handle.dtype))
+            handle.assign(value.detach().to(device=handle.device, dtype=handle.dtype))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(\n  " + "\n  ".join(map(repr, self.param_groups)) + "\n)"

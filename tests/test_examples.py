@@ -1,0 +1,56 @@
+"""The example programs, run as a user would, on the data that comes with the package."""
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture(scope="module")
+def mnist():
+    spec = importlib.util.spec_from_file_location("mnist_example", EXAMPLES / "mnist.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def losses(text):
+    return re.findall(r"loss (\S+)  test accuracy (\S+)", text)
+
+
+def test_mlp_learns_and_shows_digits(mnist, capsys):
+    accuracy = mnist.main(["--epochs", "4"])
+    text = capsys.readouterr().out
+    assert accuracy > 0.88
+    assert len(losses(text)) == 4 and "reads" in text and "█" in text
+    assert float(losses(text)[0][0]) > 2 * float(losses(text)[3][0])
+
+
+def test_a_resumed_run_goes_on_identically(mnist, tmp_path, capsys):
+    path = str(tmp_path / "run")
+    mnist.main(["--epochs", "3", "--batch", "500", "--seed", "5"])
+    whole = losses(capsys.readouterr().out)
+    mnist.main(["--epochs", "2", "--batch", "500", "--seed", "5", "--save", path])
+    mnist.main(["--epochs", "3", "--batch", "500", "--resume", path])
+    assert losses(capsys.readouterr().out) == whole
+
+
+def test_cnn_takes_a_step(mnist):
+    trainer = mnist.Trainer(mnist.cnn())
+    images = np.random.default_rng(0).integers(0, 256, (16, 28, 28), dtype=np.uint8)
+    loader = mnist.nn.DataLoader((images, np.arange(16) % 10), batch_size=8)
+    first = trainer.train_epoch(loader, lambda done, loss: None)
+    for _ in range(5):
+        last = trainer.train_epoch(loader, lambda done, loss: None)
+    assert last < first / 2
+    assert trainer.predict(images[:3]).shape == (3,)
+
+
+def test_drawing(mnist):
+    image = np.zeros((1, 28, 28), np.uint8)
+    image[:, :14] = 255
+    lines = mnist.draw(image, ["reads 1"]).split("\n")
+    assert len(lines) == 15 and lines[0] == "█" * 28 and lines[13] == " " * 28 and lines[14].strip() == "reads 1"
