@@ -48,13 +48,9 @@ class Buffer:
         if self._home is not None:
             self._home.append(self.chunk)
 
-    def array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """A read-only array on this memory; it keeps the buffer alive."""
-        return np.asarray(_Window(self, dtype, shape))
-
-    def writable(self) -> Array:
-        """The bytes, for the one who has just allocated the buffer."""
-        return np.asarray(_Window(self, np.dtype(np.uint8), (self.nbytes,), readonly=False))
+    def array(self, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool = True) -> Array:
+        """An array on this memory, which it keeps alive; only who has just allocated the buffer may write to it."""
+        return np.asarray(_Window(self, dtype, shape, readonly))
 
 
 class _Window:

@@ -5,14 +5,10 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dawdle.codegen.target import Target
-from dawdle.dtype import DType
+from dawdle.dtype import Array
 from dawdle.lazy.buffer import Storage
-
-Array = npt.NDArray[Any]
-
 
 class Device(ABC):
     """A place where values live and are computed. ``name`` is its canonical name, as in ``Tensor(..., device=name)``."""
@@ -38,22 +34,3 @@ class Device(ABC):
 
     def synchronize(self) -> None:
         """Wait until everything that was started has run. Host devices run at once."""
-
-
-def to_compute(array: Array, dtype: DType) -> Array:
-    """An array in the storage dtype as one in the compute dtype: bfloat16's bit patterns become float32 values."""
-    if dtype.name != "bfloat16":
-        return array
-    return (array.astype(np.uint32) << np.uint32(16)).view(np.float32).reshape(array.shape)
-
-
-def to_storage(array: Array, dtype: DType) -> Array:
-    """The inverse of :func:`to_compute`: C-contiguous, in the storage dtype; bfloat16 rounds to nearest even."""
-    if dtype.name != "bfloat16":
-        return np.asarray(array, dtype.storage, order="C")
-    array = np.asarray(array, np.float32, order="C")
-    bits = np.ascontiguousarray(array).view(np.uint32)
-    rounded = (bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))) >> np.uint32(16)
-    quiet = (bits >> np.uint32(16)) | np.uint32(0x40)  # rounding could carry a NaN into an infinity
-    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
-    return np.where(nan, quiet, rounded).astype(np.uint16).reshape(array.shape)

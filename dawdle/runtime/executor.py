@@ -3,16 +3,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dawdle import config
+from dawdle.dtype import Array, from_storage, to_storage
 from dawdle.lazy.buffer import LazyBuffer, toposort
 from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
-from dawdle.runtime.base import Array, Device, to_compute, to_storage
+from dawdle.runtime.base import Device
+from dawdle.runtime.cache import Cache
 from dawdle.runtime.device import get_device
+from dawdle.runtime.trace import refuse
+try:
+    from dawdle.runtime.cpu import CpuDevice
+    from dawdle.runtime.executable import Executable
+    from dawdle.runtime.plan import Key, build_plan, canonical
+    from dawdle.runtime.report import report_graph, report_plan
+except ImportError:  # the scheduler and the code generator are being written
+    class CpuDevice: pass
+
+PLANS = 1024
+_plans: Cache = Cache("plans", PLANS)
 
 
 def load(node: LazyBuffer) -> Array:
-    """The elements of a BUFFER leaf in its compute dtype."""
-    return to_compute(get_device(node.device).view(node.arg, node.dtype.storage, node.shape), node.dtype)
+    """The elements of a BUFFER leaf in its compute dtype, read-only where they aren't a copy."""
+    return from_storage(get_device(node.device).view(node.arg, node.dtype.storage, node.shape), node.dtype)
 
 
 def realize(buffers: Sequence[LazyBuffer]) -> None:
@@ -24,27 +38,58 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
     pending = [b for b in dict.fromkeys(buffers) if b.op is not Op.BUFFER]
     if not pending:
         return
-    # a device's graph ends where a value comes from another device: that is moved first
-    copies = [n for n in toposort(pending) if n.op is Op.COPY]
+    refuse("a tensor's value was asked for")
+    device = pending[0].device
+    if any(b.device != device for b in pending):
+        for name in dict.fromkeys(b.device for b in pending):
+            realize([b for b in pending if b.device == name])
+        return
+    target = get_device(device)
+    if isinstance(target, CpuDevice):
+        _run_compiled(target, pending)
+    else:
+        _interpret(target, pending)
+
+
+def move(copies: Sequence[LazyBuffer]) -> None:
+    """Carry out COPY nodes, operands first. A device's graph ends where a value comes from another device."""
     for node in copies:
         source = node.src[0]
-        if source.op is not Op.BUFFER:
-            _run([source])
+        realize([source])
         array = get_device(source.device).view(source.arg, source.dtype.storage, source.shape)
         node.realize_as(get_device(node.device).from_numpy(array))
-    by_device: dict[str, list[LazyBuffer]] = {}
-    for b in pending:
-        if b.op is not Op.BUFFER:
-            by_device.setdefault(b.device, []).append(b)
-    for outputs in by_device.values():
-        _run(outputs)
-
-
-def _run(outputs: list[LazyBuffer]) -> None:
-    _interpret(get_device(outputs[0].device), outputs)
 
 
 def _interpret(device: Device, outputs: list[LazyBuffer]) -> None:
+    move([n for n in toposort(outputs) if n.op is Op.COPY])
+    outputs = [b for b in outputs if b.op is not Op.BUFFER]
     arrays = evaluate(outputs, load)
     for node, array in zip(outputs, arrays, strict=True):
         node.realize_as(device.from_numpy(to_storage(array, node.dtype), copy=False))
+
+
+def _run_compiled(device: CpuDevice, outputs: list[LazyBuffer]) -> None:
+    key, leaves, copies = canonical(outputs)
+    if copies:
+        move(copies)
+        realize(outputs)
+        return
+    executable = prepare(device, outputs, key, leaves)
+    storages = executable([leaf.arg for leaf in leaves])
+    for node, storage in zip(outputs, storages, strict=True):
+        node.realize_as(storage)
+
+
+def prepare(device: CpuDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]) -> Executable:
+    """The compiled plan of a graph, from the cache where one of its structure was seen."""
+    full = (device.name, config.current().num_threads, key)
+    return _plans.get(full) or _plans.put(full, compile_graph(device, outputs, leaves))
+
+
+def compile_graph(device: CpuDevice, outputs: Sequence[LazyBuffer], leaves: Sequence[LazyBuffer]) -> Executable:
+    """Plan a graph and compile its kernels."""
+    level = config.current().debug
+    report_graph(outputs, level)
+    plan = build_plan(outputs, leaves, device.target)
+    report_plan(plan, device.library, level)
+    return Executable(plan, device)

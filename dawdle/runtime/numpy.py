@@ -7,6 +7,7 @@ import numpy as np
 
 from dawdle.lazy.buffer import Storage
 from dawdle.runtime.base import Array, Device
+from dawdle.runtime.trace import note_storage
 
 
 class NumpyDevice(Device):
@@ -16,7 +17,9 @@ class NumpyDevice(Device):
     target = None
 
     def from_numpy(self, array: Array, copy: bool = True) -> Storage:
-        return np.array(array, order="C", copy=True) if copy else np.asarray(array, order="C")
+        storage: Array = np.array(array, order="C", copy=True) if copy else np.asarray(array, order="C")
+        note_storage(storage)
+        return storage
 
     def view(self, storage: Storage, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         assert isinstance(storage, np.ndarray) and storage.dtype == dtype

@@ -91,6 +91,11 @@ class KernelStore:
                 os.unlink(name)
             raise
 
+    def write_text(self, path: Path, text: str) -> None:
+        """Write a small file beside the libraries; where that can't be done it just isn't kept."""
+        with contextlib.suppress(OSError):
+            self._write(path, text.encode())
+
     def _abandon(self, error: OSError) -> None:
         private = private_directory()
         if self.root == private:

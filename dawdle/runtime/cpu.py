@@ -1,0 +1,99 @@
+"""The CPU device: kernels in C, run by a pool of threads."""
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dawdle import config
+from dawdle.codegen.render.c import PRELUDE
+from dawdle.codegen.target import Target
+from dawdle.dtype import Array
+from dawdle.lazy.buffer import Storage
+from dawdle.runtime.allocator import Allocator, Buffer, adopt
+from dawdle.runtime.base import Device
+from dawdle.runtime.compiler import Source, cpu_features, find_compiler
+from dawdle.runtime.library import Library
+from dawdle.runtime.plan import KernelStep
+from dawdle.runtime.trace import note_storage
+from dawdle.runtime.pool import Call, Pool, Program
+
+
+class CpuDevice(Device):
+    """Storage is a :class:`Buffer`. Raises CompileError if no C compiler works."""
+
+    name = "CPU"
+
+    def __init__(self) -> None:
+        self.allocator = Allocator(self.name)
+        self.library = Library(find_compiler(), PRELUDE)
+        self.pool = Pool(self.library)
+        self._machine = detect_target()
+
+    @property
+    def target(self) -> Target:  # type: ignore[override]
+        machine = self._machine
+        threads = config.current().num_threads
+        return Target(machine.name, machine.vector_bytes, machine.registers, threads, machine.l1, machine.l2)
+
+    def from_numpy(self, array: Array, copy: bool = True) -> Storage:
+        if not copy and array.flags.c_contiguous:
+            buffer = adopt(array)
+            note_storage(buffer)
+            return buffer
+        buffer = self.allocator.allocate(array.nbytes)
+        if array.nbytes:
+            buffer.array(array.dtype, array.shape, readonly=False)[...] = array
+        note_storage(buffer)
+        return buffer
+
+    def view(self, storage: Storage, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        assert isinstance(storage, Buffer)
+        return storage.array(dtype, shape)
+
+    def link(self, steps: Sequence[KernelStep]) -> list[Program]:
+        """Compile all kernels of a plan's steps, in parallel where they aren't known yet, into runnable programs."""
+        kernels = [k for s in steps for k in s.kernels]
+        addresses = iter(self.library.load([Source(k.name, k.source) for k in kernels]))
+        return [
+            Program(
+                [Call(next(addresses), at, k.parallel) for k, at in zip(s.kernels, s.places, strict=True)],
+                s.phases,
+                s.scratch,
+            )
+            for s in steps
+        ]
+
+
+def detect_target() -> Target:
+    """This machine's vector unit and caches."""
+    features = cpu_features()
+    if "avx512f" in features:
+        vector, registers = 64, 32
+    elif "avx2" in features:
+        vector, registers = 32, 16
+    else:
+        vector, registers = 16, 32 if "aarch64" in features or "arm64" in features else 16
+    return Target("c", vector, registers, 1, _cache_bytes(1, 32 << 10), _cache_bytes(2, 512 << 10))
+
+
+def _cache_bytes(level: int, default: int) -> int:
+    """Size of a core's data cache of that level, where the system says."""
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            if (index / "level").read_text().strip() == str(level) and (index / "type").read_text().strip() != "Instruction":
+                found = re.fullmatch(r"(\d+)([KM]?)", (index / "size").read_text().strip())
+                if found:
+                    return int(found[1]) << {"": 0, "K": 10, "M": 20}[found[2]]
+        except OSError:
+            continue
+    return default
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

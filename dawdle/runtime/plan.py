@@ -1,0 +1,204 @@
+"""Plans: what a graph's kernels are, in which order they run, and where every value lies. Plain data without storages.
+
+A plan's buffers are numbered slots: first the storages of the graph's leaves, then fresh buffers for its outputs, last the
+arena that holds all temporaries.
+"""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dawdle.codegen.generate import GeneratedKernel, generate
+from dawdle.codegen.target import Target
+from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.memory import plan_memory
+from dawdle.lazy.ops import Op
+from dawdle.lazy.plan import Group, HostCall, Schedule
+from dawdle.lazy.schedule import schedule
+
+Place = tuple[int, int]  # slot, offset in bytes
+Key = tuple[Any, ...]
+
+# ops by name, because hashing an Enum member is a Python call
+_CONST, _BUFFER, _COPY = Op.CONST.value, Op.BUFFER.value, Op.COPY.value
+_IN_DTYPE = frozenset({Op.CAST.value, Op.BITCAST.value, _COPY})  # their arg is in the node's dtype or device
+
+
+def canonical(outputs: Sequence[LazyBuffer]) -> tuple[Key, list[LazyBuffer], list[LazyBuffer]]:
+    """The graph's structure as a hashable key, its BUFFER leaves in the order in which the key numbers them, and its
+    COPY nodes, operands first.
+
+    Two graphs have one key exactly if they compute the same function of their leaves. Every step of an un-jitted loop
+    comes through here, so this loop is written for speed.
+    """
+    number: dict[LazyBuffer, int] = {}
+    key: list[Any] = []
+    leaves: list[LazyBuffer] = []
+    copies: list[LazyBuffer] = []
+    stack = list(outputs)
+    while stack:
+        node = stack[-1]
+        if node in number:
+            stack.pop()
+            continue
+        src = node.src
+        waiting = False
+        for s in src:
+            if s not in number:
+                stack.append(s)
+                waiting = True
+        if waiting:
+            continue
+        stack.pop()
+        number[node] = len(number)
+        op, arg = node.op._value_, node.arg
+        if op == _BUFFER:
+            leaves.append(node)
+            key += (node.shape, node.dtype.name)
+            continue
+        if op == _CONST:
+            arg = repr(arg)  # because -0.0 == 0.0 and nan != nan
+        elif op in _IN_DTYPE:
+            arg = None
+            if op == _COPY:
+                copies.append(node)
+        key += (op, arg, node.shape, node.dtype.name)
+        for s in src:
+            key.append(number[s])
+    key.append(tuple([number[b] for b in outputs]))
+    return tuple(key), leaves, copies
+
+
+@dataclass(frozen=True)
+class KernelStep:
+    """Kernels that run in one call. ``phases`` are (begin, end): kernels that don't depend on each other."""
+
+    kernels: tuple[GeneratedKernel, ...]
+    places: tuple[tuple[Place, ...], ...]  # of each kernel's parameters
+    reasons: tuple[tuple[str, ...], ...]  # why each kernel's outputs are in memory
+    phases: tuple[tuple[int, int], ...]
+
+    @property
+    def scratch(self) -> int:
+        return max((k.scratch for k in self.kernels), default=0)
+
+    def one_by_one(self) -> KernelStep:
+        """The same, each kernel in a phase of its own, so that it can be timed."""
+        return replace(self, phases=tuple((i, i + 1) for i in range(len(self.kernels))))
+
+
+@dataclass(frozen=True)
+class Value:
+    """An array in memory, as host functions see it."""
+
+    place: Place
+    node: LazyBuffer  # without operands; for shape, dtype and, of an output, the function
+
+
+@dataclass(frozen=True)
+class HostStep:
+    """A CUSTOM node's function, called between kernels."""
+
+    output: Value
+    inputs: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that has to be known to compute a graph's outputs from the storages of its leaves."""
+
+    leaves: int
+    fresh: tuple[int, ...]  # bytes of each fresh buffer
+    arena: int
+    steps: tuple[KernelStep | HostStep, ...]
+    outputs: tuple[int, ...]  # the slot that holds each output
+
+    @property
+    def kernels(self) -> list[GeneratedKernel]:
+        return [k for s in self.steps if isinstance(s, KernelStep) for k in s.kernels]
+
+
+class _Places:
+    """Gives every materialised value of a schedule its place."""
+
+    def __init__(self, result: Schedule, leaves: Sequence[LazyBuffer]) -> None:
+        self.aliases = result.aliases
+        self.memory = plan_memory(result)
+        self.slots = {id(node): i for i, node in enumerate(leaves)}
+        self.fresh: list[int] = []
+        self.outputs = []
+        for node in result.outputs:
+            holder = self.holder(node)
+            if id(holder) not in self.slots:
+                self.slots[id(holder)] = len(leaves) + len(self.fresh)
+                self.fresh.append(holder.nbytes)
+            self.outputs.append(self.slots[id(holder)])
+        self.arena_slot = len(leaves) + len(self.fresh)
+
+    def holder(self, node: LazyBuffer) -> LazyBuffer:
+        """The node whose memory holds a value."""
+        while id(node) in self.aliases:
+            node = self.aliases[id(node)]
+        return node
+
+    def of(self, node: LazyBuffer) -> Place:
+        node = self.holder(node)
+        slot = self.slots.get(id(node))
+        return (slot, 0) if slot is not None else (self.arena_slot, self.memory.offsets[id(node)])
+
+
+def build_plan(outputs: Sequence[LazyBuffer], leaves: Sequence[LazyBuffer], target: Target) -> Plan:
+    """Schedule a graph of one device, generate its kernels and place its values."""
+    result = schedule(outputs)
+    places = _Places(result, leaves)
+    steps: list[KernelStep | HostStep] = []
+    groups: list[Group] = []
+    for step in result.steps:
+        if isinstance(step, Group):
+            groups.append(step)
+            continue
+        assert isinstance(step, HostCall), f"{step} within one device's schedule"
+        steps += _kernel_steps(groups, places, target)
+        groups = []
+        steps.append(HostStep(_value(step.output, places), tuple(_value(x, places) for x in step.inputs)))
+    steps += _kernel_steps(groups, places, target)
+    return Plan(len(leaves), tuple(places.fresh), places.memory.size, tuple(steps), tuple(places.outputs))
+
+
+def _value(node: LazyBuffer, places: _Places) -> Value:
+    arg = node.arg if node.op is Op.CUSTOM else None
+    return Value(places.of(node), LazyBuffer(node.op, (), arg, node.shape, node.dtype, node.device))
+
+
+def _kernel_steps(groups: Sequence[Group], places: _Places, target: Target) -> list[KernelStep]:
+    if not groups:
+        return []
+    kernels = tuple(generate(g, target) for g in groups)
+    at = tuple(tuple(places.of(n) for n in (*g.outputs, *g.inputs)) for g in groups)
+    writes = [[_extent(places, n) for n in g.outputs] for g in groups]
+    reads = [[_extent(places, n) for n in g.inputs] for g in groups]
+    return [KernelStep(kernels, at, tuple(g.reasons for g in groups), tuple(independent(writes, reads)))]
+
+
+Extent = tuple[int, int, int]  # slot, first and last byte
+
+
+def _extent(places: _Places, node: LazyBuffer) -> Extent:
+    slot, offset = places.of(node)
+    return slot, offset, offset + max(node.nbytes, 1)
+
+
+def independent(writes: Sequence[Sequence[Extent]], reads: Sequence[Sequence[Extent]]) -> list[tuple[int, int]]:
+    """Cut a sequence of kernels into runs, none of which touches what another of its run writes."""
+    phases = []
+    begin = 0
+    for i in range(1, len(writes)):
+        if any(_touch(writes[i], reads[j]) or _touch(writes[j], (*writes[i], *reads[i])) for j in range(begin, i)):
+            phases.append((begin, i))
+            begin = i
+    return [*phases, (begin, len(writes))]
+
+
+def _touch(a: Sequence[Extent], b: Sequence[Extent]) -> bool:
+    return any(x[0] == y[0] and x[1] < y[2] and y[1] < x[2] for x in a for y in b)

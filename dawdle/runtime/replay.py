@@ -1,0 +1,248 @@
+"""What ``@jit`` keeps of a trace: the computation, where each of its inputs comes from and where each result goes."""
+from __future__ import annotations
+
+import gc
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+from dawdle.dtype import DType, from_storage, to_storage
+from dawdle.errors import JitError
+from dawdle.lazy import build
+from dawdle.lazy.buffer import LazyBuffer, Storage
+from dawdle.lazy.interpret import evaluate
+from dawdle.lazy.ops import Op
+from dawdle.runtime.cpu import CpuDevice
+from dawdle.runtime.device import get_device
+from dawdle.runtime.executor import prepare, realize
+from dawdle.runtime.plan import canonical
+from dawdle.runtime.signature import Hole, fill, is_handle, template
+from dawdle.runtime.trace import Cell, Handle, Recorder
+
+Computation = Callable[[Sequence[Any]], Sequence[Storage]]  # from the leaves' storages to the outputs'
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a leaf's storage is found at each call; exactly one of the fields is set.
+
+    argument: in a tensor of the call · handle: in what a tensor outside holds then · cell: in a tensor that is an
+    attribute then · constant: always this one.
+    """
+
+    argument: int | None = None
+    handle: Handle | None = None
+    cell: Cell | None = None
+    constant: Storage | None = None
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A replay reads ``handle`` as an array of this kind; another kind needs another trace."""
+
+    find: Callable[[], Handle]
+    shape: tuple[int, ...]
+    dtype: DType
+    device: str
+
+
+class Trace:
+    """The end of a trace, sorted out: which handles are state, and what has to be computed."""
+
+    def __init__(self, recorder: Recorder, arguments: Sequence[Handle], leaves: Sequence[LazyBuffer], result: Any) -> None:
+        self.recorder = recorder
+        self.arguments = arguments
+        self.leaves = leaves  # what the arguments held during the trace
+        self.result = result
+        self.number = {id(h): i for i, h in enumerate(arguments)}
+        self.state: list[tuple[Handle, LazyBuffer]] = []
+        self.local: list[Handle] = []  # made by the trace, or never realised before
+        for handle, before in recorder.rebound():
+            if id(handle) in self.number:
+                continue
+            known = before.op is Op.BUFFER and id(before.arg) not in recorder.made
+            if known:
+                self.state.append((handle, before))
+            else:
+                self.local.append(handle)
+        self.cells = [c for c in recorder.cells.values() if c.owner() is not None]
+        self.results: list[Handle] = []
+        template(result, self._collect)
+
+    def _collect(self, handle: Handle) -> Hole:
+        self.results.append(handle)
+        return Hole("output", None)
+
+    def realize(self) -> None:
+        """Compute everything that the trace left behind, as if there were no jit."""
+        written = [handle for handle, _ in self.recorder.rebound()]
+        grads = [g for c in self.cells if (g := c.value()) is not None]
+        realize([h.lazy for h in (*self.results, *written, *grads)])
+
+    def outputs(self) -> dict[LazyBuffer, int]:
+        """The nodes whose values a call has to give, numbered."""
+        handles = [*self.results, *(h for h, _ in self.state), *self.rebound_arguments()]
+        nodes = [h.lazy for h in handles] + [g.lazy for c in self.cells if (g := c.value()) is not None]
+        return {node: i for i, node in enumerate(dict.fromkeys(nodes))}
+
+    def rebound_arguments(self) -> list[Handle]:
+        return [h for h, leaf in zip(self.arguments, self.leaves, strict=True) if h.lazy is not leaf]
+
+    def sources(self, leaves: Sequence[LazyBuffer]) -> list[Source]:
+        """Where each of the graph's leaves comes from."""
+        found: dict[LazyBuffer, Source] = {}
+        for node, ref in self.recorder.readers.items():
+            handle = ref()
+            if handle is not None and handle.lazy is node and id(node.arg) not in self.recorder.made:
+                found[node] = Source(handle=handle)
+        for cell in self.cells:
+            if cell.before is not None:
+                found[cell.before.lazy] = Source(cell=cell)
+        found.update((before, Source(handle=handle)) for handle, before in self.state)
+        found.update((leaf, Source(argument=i)) for i, leaf in enumerate(self.leaves))
+        unknown = [x for x in leaves if x not in found and id(x.arg) not in self.recorder.made]
+        found.update((node, Source(handle=handle)) for node, handle in only_holders(unknown).items())
+        return [found.get(node) or Source(constant=node.arg) for node in leaves]
+
+
+def only_holders(nodes: Sequence[LazyBuffer]) -> dict[LazyBuffer, Handle]:
+    """For each node the one living handle that holds it, if there is exactly one.
+
+    An operation may have seen a value only through a temporary handle (``p.detach()``); that of the user is meant.
+    """
+    if not nodes:
+        return {}
+    holders: dict[LazyBuffer, list[Handle]] = {node: [] for node in nodes}
+    for referrer in gc.get_referrers(*nodes):
+        owners = [referrer] if is_handle(referrer) else []
+        if isinstance(referrer, dict) and isinstance(referrer.get("lazy"), LazyBuffer):
+            owners = [x for x in gc.get_referrers(referrer) if getattr(x, "__dict__", None) is referrer and is_handle(x)]
+        for owner in owners:
+            if owner.lazy in holders:
+                holders[owner.lazy].append(owner)
+    return {node: found[0] for node, found in holders.items() if len(found) == 1}
+
+
+class Replay:
+    """A traced function's computation, ready to run on new arguments."""
+
+    def __init__(self, trace: Trace) -> None:
+        outputs = trace.outputs()
+        computed = [n for n in outputs if n.op is not Op.BUFFER]
+        self._compute, leaves = _computation(computed)
+        passed = [n for n in outputs if n.op is Op.BUFFER]
+        self._sources = trace.sources([*leaves, *passed])
+        self._computed_from = len(leaves)
+        # outputs in the order in which __call__ has their storages: computed ones, then those passed through
+        order = {node: i for i, node in enumerate([*computed, *passed])}
+        self._kinds = [(n.shape, n.dtype, n.device) for n in order]
+        self._guards = [
+            Guard(_finder(s), n.shape, n.dtype, n.device)
+            for s, n in zip(self._sources, [*leaves, *passed], strict=True)
+            if s.handle is not None or s.cell is not None
+        ]
+        self._cells = [(c, c.before is None) for c in trace.cells if c.guarded]
+        self._state = [(handle, order[handle.lazy]) for handle, _ in trace.state]
+        self._arguments = [(trace.number[id(h)], order[h.lazy]) for h in trace.rebound_arguments()]
+        self._grads = [(c, None if (g := c.value()) is None else order[g.lazy]) for c in trace.cells]
+        state = {id(h) for h, _ in trace.state}
+
+        def hole(handle: Handle) -> Hole:
+            if id(handle) in trace.number:
+                return Hole("argument", trace.number[id(handle)])
+            return Hole("handle", handle) if id(handle) in state else Hole("output", order[handle.lazy])
+
+        self._template = template(trace.result, hole)
+        grads = [g for c in trace.cells if (g := c.value()) is not None]
+        self._like = next((_prototype(h) for h in (*trace.results, *grads)), None)
+
+    def fits(self) -> bool:
+        """Whether what the function reads beside its arguments is of the kind that was traced."""
+        if any((c.value() is None) != was_none for c, was_none in self._cells):
+            return False
+        pending = []
+        for guard in self._guards:
+            handle = guard.find()
+            lazy = handle.lazy if handle is not None else None
+            if lazy is None or lazy.shape != guard.shape or lazy.dtype is not guard.dtype or lazy.device != guard.device:
+                return False
+            if lazy.op is not Op.BUFFER:
+                pending.append(lazy)
+        realize(pending)
+        return True
+
+    def __call__(self, arguments: Sequence[Handle]) -> Any:
+        """Run on the arguments' values. State is rebound when everything has run, all at once."""
+        storages = [
+            arguments[s.argument].lazy.arg if s.argument is not None
+            else s.handle.lazy.arg if s.handle is not None
+            else s.cell.value().lazy.arg if s.cell is not None
+            else s.constant
+            for s in self._sources
+        ]  # fmt: skip
+        n = self._computed_from
+        results = [*self._compute(storages[:n]), *storages[n:]]
+        nodes = [build.buffer(x, *kind) for x, kind in zip(results, self._kinds, strict=True)]
+        handles: list[Any] = [h for h, _ in self._state]
+        handles += [arguments[i] for i, _ in self._arguments]
+        values = [nodes[i] for _, i in (*self._state, *self._arguments)]
+        owners = [(c.owner(), c.name, i) for c, i in self._grads]
+        grads = [None if i is None else self._new(nodes[i]) for _, _, i in owners]
+        before = [h.lazy for h in handles]  # freeing runs Python code, which could let Ctrl-C in: so that waits
+        # from C, where no signal handler runs in between
+        deque(map(setattr, handles, repeat("lazy"), values), 0)
+        for (owner, name, _), grad in zip(owners, grads, strict=True):
+            if owner is not None:
+                setattr(owner, name, grad)
+        del before
+
+        def filler(hole: Hole) -> Any:
+            if hole.kind == "argument":
+                return arguments[hole.which]
+            return hole.which if hole.kind == "handle" else self._new(nodes[hole.which])
+
+        return fill(self._template, filler)
+
+    def _new(self, node: LazyBuffer) -> Handle:
+        assert self._like is not None
+        return self._like._new(node, None)  # type: ignore[attr-defined, no-any-return]
+
+
+def _prototype(handle: Any) -> Handle:
+    """A handle of the same class on nothing, from which others are made."""
+    return handle._new(build.const(0, handle.lazy.dtype, handle.lazy.device), None)  # type: ignore[no-any-return]
+
+
+def _finder(source: Source) -> Callable[[], Any]:
+    handle, cell = source.handle, source.cell
+    if cell is not None:
+        return cell.value
+    return lambda: handle
+
+
+def _computation(outputs: list[LazyBuffer]) -> tuple[Computation, list[LazyBuffer]]:
+    """A function from the storages of the graph's leaves to those of ``outputs``, and the leaves."""
+    key, leaves, copies = canonical(outputs)
+    devices = {n.device for n in (*outputs, *leaves)}
+    if copies or len(devices) > 1:
+        raise JitError(
+            f"a jitted function runs on one device, but this one uses {', '.join(sorted(devices))};"
+            " move tensors with .to(device) before calling it"
+        )
+    if not outputs:
+        return (lambda storages: []), leaves
+    device = get_device(devices.pop())
+    if isinstance(device, CpuDevice):
+        return prepare(device, outputs, key, leaves), leaves
+
+    def interpret(storages: Sequence[Any]) -> list[Storage]:
+        known = dict(zip(leaves, storages, strict=True))
+        arrays = evaluate(outputs, lambda n: from_storage(device.view(known[n], n.dtype.storage, n.shape), n.dtype))
+        return [
+            device.from_numpy(to_storage(array, node.dtype), copy=False)
+            for array, node in zip(arrays, outputs, strict=True)
+        ]
+
+    return interpret, leaves

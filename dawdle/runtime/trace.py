@@ -1,0 +1,144 @@
+"""What is noticed while ``@jit`` traces a function: the hooks that the tensor layer calls, cheap when nothing is traced.
+
+A handle is an object with a ``lazy`` attribute that holds a LazyBuffer: a Tensor. The tensor layer calls
+
+* :func:`note_read` with the handles that an operation reads,
+* :func:`note_rebind` before it gives a handle another ``lazy``,
+* :func:`note_attribute` before it reads or writes ``owner.name``, which holds a handle or None (``Tensor.grad``),
+* :func:`is_tracing` where realising can wait for the end of the trace.
+"""
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from dawdle.errors import JitError
+from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.ops import Op
+
+
+class Handle(Protocol):
+    """Something that holds a value and can be made to hold another."""
+
+    lazy: LazyBuffer
+
+
+@dataclass(frozen=True)
+class Cell:
+    """An attribute that holds a handle or None. ``guarded``: it was read before it was written."""
+
+    owner: weakref.ref[Any]
+    name: str
+    before: Any
+    guarded: bool
+
+    def value(self) -> Any:
+        """What it holds now."""
+        owner = self.owner()
+        return None if owner is None else getattr(owner, self.name)
+
+
+class Recorder:
+    """What happened since a trace began."""
+
+    def __init__(self) -> None:
+        self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer]] = {}
+        self.cells: dict[tuple[int, str], Cell] = {}
+        self.readers: dict[LazyBuffer, weakref.ref[Any]] = {}  # the first handle that was seen to hold a leaf
+        self.made: set[int] = set()  # ids of storages made from host data
+        self._kept: list[Any] = []  # keeps those ids from being used again
+
+    def read(self, handles: Iterable[Handle]) -> None:
+        for handle in handles:
+            if handle.lazy.op is Op.BUFFER and handle.lazy not in self.readers:
+                self.readers[handle.lazy] = weakref.ref(handle)
+
+    def rebind(self, handle: Handle) -> None:
+        known = self._rebound.get(id(handle))
+        if known is None or known[0]() is not handle:
+            self._rebound[id(handle)] = (weakref.ref(handle), handle.lazy)
+
+    def attribute(self, owner: Any, name: str, written: bool) -> None:
+        key = (id(owner), name)
+        if key not in self.cells:
+            # the guard against recursion: looking at the attribute is noted, too
+            self.cells[key] = Cell(weakref.ref(owner), name, None, not written)
+            self.cells[key] = Cell(weakref.ref(owner), name, getattr(owner, name), not written)
+
+    def storage(self, storage: Any) -> None:
+        self.made.add(id(storage))
+        self._kept.append(storage)
+
+    def rebound(self) -> list[tuple[Any, LazyBuffer]]:
+        """The handles that were rebound and are still alive, with what they held before."""
+        return [(handle, before) for ref, before in self._rebound.values() if (handle := ref()) is not None]
+
+    def undo(self) -> None:
+        """Give every handle and attribute back what it held when the trace began."""
+        for handle, before in self.rebound():
+            handle.lazy = before
+        for cell in self.cells.values():
+            owner = cell.owner()
+            if owner is not None:
+                setattr(owner, cell.name, cell.before)
+
+
+class _Active(threading.local):
+    recorder: Recorder | None = None
+
+
+_active = _Active()
+
+
+def is_tracing() -> bool:
+    """Whether this thread is tracing a function for ``@jit``."""
+    return _active.recorder is not None
+
+
+def note_read(*handles: Handle) -> None:
+    """An operation is about to read these handles' values."""
+    if _active.recorder is not None:
+        _active.recorder.read(handles)
+
+
+def note_rebind(handle: Handle) -> None:
+    """``handle.lazy`` is about to be replaced."""
+    if _active.recorder is not None:
+        _active.recorder.rebind(handle)
+
+
+def note_attribute(owner: Any, name: str, written: bool) -> None:
+    """``owner.name``, which holds a handle or None, is about to be read or (``written``) replaced."""
+    if _active.recorder is not None:
+        _active.recorder.attribute(owner, name, written)
+
+
+def note_storage(storage: Any) -> None:
+    """Storage was made from host data."""
+    if _active.recorder is not None:
+        _active.recorder.storage(storage)
+
+
+def refuse(what: str) -> None:
+    """Raise JitError if a function is being traced: no value is known yet."""
+    if _active.recorder is not None:
+        raise JitError(
+            f"{what} inside of a function that @jit traces: it has no value yet, because nothing runs before the trace"
+            " ends, and later calls replay the kernels without the Python code. Return the tensor and read it outside,"
+            " or choose with where() instead of with `if`"
+        )
+
+
+@contextmanager
+def recording(recorder: Recorder) -> Iterator[Recorder]:
+    """Trace a block with ``recorder``."""
+    saved = _active.recorder
+    _active.recorder = recorder
+    try:
+        yield recorder
+    finally:
+        _active.recorder = saved
