@@ -12,7 +12,7 @@ from dawdle.codegen.target import Target
 from dawdle.codegen.transform import accumulate, has_division_by, mark, merge, reorder, split
 
 PARALLEL_WORK = 1 << 15  # element operations below which waking another thread costs more than it gains
-TILES = 4  # vectors of output that a loop with an inner reduction keeps in registers
+ACCUMULATORS = 16  # vectors that a loop with inner reductions keeps, so that it reads long runs of each row
 TRANSPOSE = 8  # rows handled together where a load runs down the columns, so that cache lines are used whole
 TASKS = 4  # iterations of the parallel loop that each thread should have
 
@@ -117,7 +117,8 @@ def _generic(k: Kernel, target: Target) -> Kernel:
         order = [r for r in order if r not in tail]
     if last is None:
         return _parallel(reorder(k, [*order, *tail]), len(order))
-    tiles = min(TILES, last.extent // lanes) if inner else 1
+    vectors = last.extent // lanes
+    tiles = max(1, min(ACCUMULATORS // len(inner), vectors // (2 * target.threads))) if inner else 1
     k, outer, tile = split(k, last, lanes * tiles)
     k, unrolled, vector = split(k, tile, lanes, last.name + "u")
     k = mark(mark(k, unrolled, "unroll"), vector, "vector")
@@ -146,6 +147,7 @@ def _vector_range(k: Kernel, lanes: int, scanned: set[Range]) -> Range | None:
     for r in reversed(k.ranges):
         steps = {coefficient(s.index, r) for s in k.stores if r in s.index.free}
         masked = any(s.valid is not None and r in s.valid.free for s in k.stores)
+        masked |= any(s.how is not None and s.value.dtype.itemsize == 2 for s in k.stores)
         used = all(r in s.index.free for s in k.stores if r in s.value.free)
         if steps == {1} and used and not masked and r.extent >= lanes and r not in scanned:
             return r
