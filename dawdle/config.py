@@ -25,6 +25,16 @@ class Config:
     cache_dir: Path = Path()  # DAWDLE_CACHE_DIR, else XDG_CACHE_HOME/dawdle, else ~/.cache/dawdle
     memory_limit: int = 0  # DAWDLE_MEMORY_LIMIT: bytes a device's buffers may take; 0 means no limit
 
+    def __post_init__(self) -> None:
+        for name, variable in (
+            ("debug", "DEBUG"),
+            ("threads", "DAWDLE_THREADS"),
+            ("memory_limit", "DAWDLE_MEMORY_LIMIT"),
+        ):
+            value = getattr(self, name)
+            if value < 0:
+                raise DawdleError(f"setting {name} ({variable}) is {value}; it must not be negative")
+
     @staticmethod
     def from_env() -> Config:
         def integer(name: str) -> int:

@@ -1,8 +1,8 @@
-"""Random graphs over all ops, for property tests that compare two ways of computing the same values.
+"""Random graphs over all ops, for property tests that compare two ways of computing a value.
 
-``graphs(dtypes=, ops=, ...)`` is a hypothesis strategy: a list of output LazyBuffers over BUFFER leaves, whose
-storages are `ArrayStorage`. ``load`` gives a leaf's array, ``leaves`` finds the leaves of some outputs, and
-``assert_same_values`` compares arrays bit by bit, NaN being equal to NaN.
+``graphs(dtypes=, ops=, ...)`` is a hypothesis strategy: a list of output LazyBuffers over BUFFER leaves, the
+storages of which are `ArrayStorage`. ``load`` gives a leaf's array, ``leaves`` finds those below outputs,
+``values_of`` is what the interpreter says, ``assert_same_values`` compares bits, NaN being equal to NaN.
 """
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def assert_same_values(a: np.ndarray, b: np.ndarray) -> None:
 
 
 def random_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType, special: bool) -> np.ndarray:
-    """Small numbers; with ``special`` also NaN, infinities, zeros of both signs and an integer's extremes."""
+    """Small numbers; with ``special`` also NaN, infinities, both zeros and an integer dtype's extremes."""
     if dtype.is_float:
         x = rng.standard_normal(shape) * 2
         choices: Sequence[float] = SPECIAL
@@ -106,17 +106,19 @@ class Maker:
         fits = [x for x in self.pool if accepts(x.dtype)]
         dtypes = [d for d in self.dtypes if accepts(d)]
         if fits:
-            return self.pick(fits[-6:])
+            return fits[-1] if self.integer(0, 2) else self.pick(fits)
         return self.leaf(self.shape(), self.pick(dtypes)) if dtypes else None
 
-    def like(self, x: LazyBuffer, dtype: DType | None = None, shape: tuple[int, ...] | None = None) -> LazyBuffer:
-        """Another operand of the shape and dtype of ``x``: from the pool, a constant or a leaf."""
+    def like(
+        self, x: LazyBuffer, dtype: DType | None = None, shape: tuple[int, ...] | None = None
+    ) -> LazyBuffer:
+        """Another operand of the shape and dtype of ``x``: of the pool, a constant or a leaf."""
         shape, dtype = x.shape if shape is None else shape, dtype or x.dtype
         fits = [y for y in self.pool if y.shape == shape and y.dtype == dtype]
-        choice = self.integer(0, 3)
+        choice = self.integer(0, 4)
         if fits and choice < 2:
             return self.pick(fits)
-        if choice == 2:
+        if choice in (2, 3):
             values = (0.0, -0.0, 1, -1, 2, 0.25, 3) if dtype.is_float else (0, 1, -1, 2, dtype.min, dtype.max)
             return build.full(shape, self.pick(values), dtype, self.device)
         return self.leaf(shape, dtype)
@@ -148,7 +150,8 @@ Builder = Callable[[Maker, LazyBuffer, Op], LazyBuffer]
 def _cast(m: Maker, x: LazyBuffer, op: Op) -> LazyBuffer:
     target = m.pick(m.dtypes)
     if x.dtype.is_float and target.is_int:  # outside of the target's range the result is unspecified
-        low, high = (build.full(x.shape, v, x.dtype, m.device) for v in (-100 if target.kind == "i" else -1, 100))
+        bounds = (-100 if target.kind == "i" else -1, 100)
+        low, high = (build.full(x.shape, v, x.dtype, m.device) for v in bounds)
         inside = build.binary(Op.AND, build.binary(Op.CMPLT, low, x), build.binary(Op.CMPLT, x, high))
         x = build.where(inside, x, build.full(x.shape, 0, x.dtype, m.device))
     return build.cast(x, target)
@@ -185,7 +188,7 @@ def _scan(m: Maker, x: LazyBuffer, op: Op) -> LazyBuffer:
 
 
 def _reshape(m: Maker, x: LazyBuffer, op: Op) -> LazyBuffer:
-    shapes = [(x.size,), (1, *x.shape), (*x.shape, 1), tuple(reversed(x.shape)), tuple(n for n in x.shape if n != 1)]
+    shapes = [(x.size,), (1, *x.shape), (*x.shape, 1), x.shape[::-1], tuple(n for n in x.shape if n != 1)]
     shapes += [(d, x.size // d) for d in (2, 3) if x.size % d == 0]
     return build.reshape(x, m.pick([s for s in shapes if len(s) <= 4] or [x.shape]))
 
@@ -240,7 +243,8 @@ def _index(m: Maker, shape: tuple[int, ...], size: int) -> LazyBuffer:
     """Indices around [0, size), a few outside."""
     dtype = m.pick([d for d in (int32, int64, uint8) if d in m.dtypes] or [int64])
     low = 0 if dtype.kind == "u" else -1
-    return leaf(m.rng.integers(low, size + 1, shape) if math.prod(shape) else np.zeros(shape), dtype, m.device)
+    values = m.rng.integers(low, size + 1, shape) if math.prod(shape) else np.zeros(shape)
+    return leaf(values, dtype, m.device)
 
 
 def _along(m: Maker, x: LazyBuffer) -> tuple[int, tuple[int, ...]]:
@@ -272,8 +276,8 @@ def _iota(m: Maker, x: LazyBuffer, op: Op) -> LazyBuffer:
 
 
 def _const(m: Maker, x: LazyBuffer, op: Op) -> LazyBuffer:
-    value = m.pick((0, 1, -1, 3)) if not x.dtype.is_float else m.pick((*SPECIAL, 0.1) if m.special else (0.5, 3.0))
-    return build.full(x.shape, value, x.dtype, m.device)
+    floats = (*SPECIAL, 0.1) if m.special else (0.5, 3.0)
+    return build.full(x.shape, m.pick(floats if x.dtype.is_float else (0, 1, -1, 3)), x.dtype, m.device)
 
 
 def _copy(m: Maker, x: LazyBuffer, op: Op) -> LazyBuffer:
@@ -330,14 +334,16 @@ def graphs(
 ) -> list[LazyBuffer]:
     """One to three outputs of a graph of at most about ``max_nodes`` drawn ops over leaves of ``dtypes``.
 
-    Intermediate comparisons are bool and some indices int64 whether or not ``dtypes`` has them. Without ``special``
-    leaves hold only small finite numbers (ops may still make NaN and infinities of them).
+    Comparisons are bool and some indices int64 whether or not ``dtypes`` has them. Without ``special`` leaves
+    hold only small finite numbers; ops may still make NaN and infinities of them.
     """
     m = Maker(draw, dtypes, special, device)
     m.pool.append(m.leaf(m.shape(), m.pick(m.dtypes)))
     order = sorted(set(ops) & set(BUILDERS), key=lambda op: op.name)
-    for _ in range(m.integer(1, max_nodes)):
-        op = m.pick(order)
+    op = m.pick(order)
+    for _ in range(m.pick((1, max_nodes // 2, max_nodes, max_nodes))):
+        # an op often follows its like, as rules about pairs of ops need
+        op = op if m.integer(0, 3) == 0 else m.pick(order)
         accepts, builder = BUILDERS[op]
         x = m.operand(accepts)
         if x is not None:

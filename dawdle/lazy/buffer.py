@@ -58,7 +58,8 @@ class LazyBuffer:
 
     def __repr__(self) -> str:
         arg = "" if self.arg is None or self.op is Op.BUFFER else f" {self.arg}"
-        return f"<{self.op.name}{arg} {self.dtype.name}{list(self.shape)} {self.device}>"
+        dtype = getattr(self.dtype, "name", self.dtype)  # the verifier prints malformed nodes too
+        return f"<{self.op.name}{arg} {dtype}{list(self.shape)} {self.device}>"
 
 
 def toposort(roots: Iterable[LazyBuffer]) -> list[LazyBuffer]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,15 @@ from dawdle.lazy.ops import BINARY, REDUCE, UNARY, Op
 Triples = Sequence[tuple[int, int, int]]
 
 
+def _ints(numbers: Sequence[int]) -> tuple[int, ...]:
+    """Sizes, axes or an order as a tuple of Python's ints, whatever holds them."""
+    return tuple(index(n) for n in numbers)
+
+
+def _triples(triples: Triples) -> tuple[tuple[int, int, int], ...]:
+    return tuple((index(a), index(b), index(c)) for a, b, c in triples)
+
+
 def _device(op: Op, *operands: LazyBuffer) -> str:
     devices = {x.device for x in operands}
     if len(devices) > 1:
@@ -26,7 +36,7 @@ def _device(op: Op, *operands: LazyBuffer) -> str:
 
 def buffer(storage: Storage, shape: Sequence[int], dtype: DType, device: str) -> LazyBuffer:
     """A leaf whose elements ``storage`` holds in row-major order."""
-    return LazyBuffer(Op.BUFFER, (), storage, tuple(shape), dtype, device)
+    return LazyBuffer(Op.BUFFER, (), storage, _ints(shape), dtype, device)
 
 
 def const(value: bool | int | float, dtype: DType, device: str) -> LazyBuffer:
@@ -60,7 +70,9 @@ def iota(n: int, dtype: DType, device: str) -> LazyBuffer:
     """0, 1, ..., n-1 in an integer dtype."""
     if not dtype.is_int:
         raise DTypeError(f"iota makes integers, got {dtype.name}; cast its result")
-    return LazyBuffer(Op.IOTA, (), None, (n,), dtype, device)
+    if n < 0:
+        raise ShapeError(f"iota: the length {n} must not be negative")
+    return LazyBuffer(Op.IOTA, (), None, (index(n),), dtype, device)
 
 
 def unary(op: Op, x: LazyBuffer) -> LazyBuffer:
@@ -122,7 +134,7 @@ def _movement(op: Op, x: LazyBuffer, arg: Any, shape: tuple[int, ...]) -> LazyBu
 
 def reshape(x: LazyBuffer, shape: Sequence[int]) -> LazyBuffer:
     """The same elements, in row-major order, under another shape."""
-    shape = infer.reshape_shape(x.shape, tuple(shape))
+    shape = infer.reshape_shape(x.shape, _ints(shape))
     below = x.src[0] if x.op is Op.RESHAPE else x
     same = next((y for y in (x, below) if y.shape == shape), None)
     return same or _movement(Op.RESHAPE, below, shape, shape)
@@ -130,14 +142,14 @@ def reshape(x: LazyBuffer, shape: Sequence[int]) -> LazyBuffer:
 
 def permute(x: LazyBuffer, order: Sequence[int]) -> LazyBuffer:
     """Axis ``i`` of the result is axis ``order[i]`` of ``x``."""
-    order = tuple(order)
+    order = _ints(order)
     shape = infer.permute_shape(x.shape, order)
     return x if order == tuple(range(x.ndim)) else _movement(Op.PERMUTE, x, order, shape)
 
 
 def expand(x: LazyBuffer, shape: Sequence[int]) -> LazyBuffer:
     """Repeat axes of size 1 to the sizes of ``shape``."""
-    shape = infer.expand_shape(x.shape, tuple(shape))
+    shape = infer.expand_shape(x.shape, _ints(shape))
     return x if shape == x.shape else _movement(Op.EXPAND, x, shape, shape)
 
 
@@ -149,7 +161,7 @@ def flip(x: LazyBuffer, axes: Sequence[int]) -> LazyBuffer:
 
 def slice_(x: LazyBuffer, ranges: Triples) -> LazyBuffer:
     """Elements start, start+step, ... below stop; ``ranges`` holds (start, stop, step) for each axis."""
-    arg = tuple(ranges)
+    arg = _triples(ranges)
     shape = infer.slice_shape(x.shape, arg)
     whole = tuple((0, n, 1) for n in x.shape)
     return x if arg == whole else _movement(Op.SLICE, x, arg, shape)
@@ -157,7 +169,7 @@ def slice_(x: LazyBuffer, ranges: Triples) -> LazyBuffer:
 
 def pad(x: LazyBuffer, amounts: Triples) -> LazyBuffer:
     """Put ``low`` zeros before, ``high`` after and ``interior`` between the elements of each axis."""
-    arg = tuple(amounts)
+    arg = _triples(amounts)
     shape = infer.pad_shape(x.shape, arg)
     return x if all(a == (0, 0, 0) for a in arg) else _movement(Op.PAD, x, arg, shape)
 
@@ -168,7 +180,7 @@ def window(x: LazyBuffer, windows: Triples) -> LazyBuffer:
     ``windows`` holds (size, stride, dilation) for each of the last axes; element [..., p, k] is
     ``x[..., p*stride + k*dilation]``.
     """
-    arg = tuple(windows)
+    arg = _triples(windows)
     return _movement(Op.WINDOW, x, arg, infer.window_shape(x.shape, arg)) if arg else x
 
 
@@ -176,7 +188,7 @@ def unwindow(x: LazyBuffer, windows: Triples, sizes: Sequence[int]) -> LazyBuffe
     """Adjoint of :func:`window`: each element of every window is added to the place that it was read from."""
     if not x.dtype.is_float and not x.dtype.is_int:
         raise DTypeError(f"unwindow adds, which takes integers and floats, got {x.dtype.name}")
-    arg, sizes = tuple(windows), tuple(sizes)
+    arg, sizes = _triples(windows), _ints(sizes)
     shape = infer.unwindow_shape(x.shape, arg, sizes)
     return LazyBuffer(Op.UNWINDOW, (x,), (arg, sizes), shape, x.dtype, x.device) if arg else x
 
@@ -239,4 +251,4 @@ def custom(function: Any, *operands: LazyBuffer, shape: Sequence[int], dtype: DT
     """``function(*arrays) -> array``, run on the host with NumPy arrays; ``function`` must be pure."""
     if not operands:
         raise ShapeError("custom needs at least one operand")
-    return LazyBuffer(Op.CUSTOM, operands, function, tuple(shape), dtype, _device(Op.CUSTOM, *operands))
+    return LazyBuffer(Op.CUSTOM, operands, function, _ints(shape), dtype, _device(Op.CUSTOM, *operands))

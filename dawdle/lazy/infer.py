@@ -88,6 +88,8 @@ def permute_shape(shape: Shape, order: Sequence[int]) -> Shape:
 def expand_shape(shape: Shape, new: Shape) -> Shape:
     if len(shape) != len(new) or any(a != b and a != 1 for a, b in zip(shape, new, strict=True)):
         raise ShapeError(f"cannot expand {shape} to {new}: only axes of size 1 expand; add axes with reshape")
+    if any(n < 0 for n in new):
+        raise ShapeError(f"cannot expand {shape} to {new}: sizes must not be negative")
     return new
 
 
@@ -132,8 +134,12 @@ def window_shape(shape: Shape, arg: Sequence[tuple[int, int, int]]) -> Shape:
 
 def unwindow_shape(shape: Shape, arg: Sequence[tuple[int, int, int]], sizes: Shape) -> Shape:
     """Inverse of :func:`window_shape`: ``sizes`` are those of the last axes of the array that WINDOW read."""
+    if len(sizes) != len(arg):
+        raise ShapeError(f"unwindow: {len(arg)} windows, but {len(sizes)} sizes of axes")
     lead = shape[: len(shape) - 2 * len(arg)]
-    if window_shape((*lead, *sizes), arg) != shape:
+    if any(n <= (size - 1) * dilation for n, (size, _, dilation) in zip(sizes, arg, strict=True)) or (
+        window_shape((*lead, *sizes), arg) != shape
+    ):
         raise ShapeError(f"unwindow: windows {tuple(arg)} over sizes {sizes} do not give shape {shape}")
     return (*lead, *sizes)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 import warnings
 
 from hypothesis import HealthCheck, given, settings
+from random_graphs import ALL_OPS, assert_same_values, graphs, leaves, values_of
 
 from dawdle.lazy.buffer import format_graph
 from dawdle.lazy.simplify import simplify
 from dawdle.lazy.verify import verify_graph
-from random_graphs import ALL_OPS, assert_same_values, graphs, leaves, values_of
 
 
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
