@@ -146,7 +146,8 @@ class _Analysis:
 
     def movement(self, node: LazyBuffer) -> Fact:
         (below,) = self.of(node.src)
-        kept = below.contraction if node.op in SAME_ELEMENTS else None
+        if node.op in SAME_ELEMENTS:
+            return below
         if node.op is Op.EXPAND and node.size:
             share = node.src[0].size / node.size
             return replace(
@@ -157,7 +158,7 @@ class _Analysis:
                 contraction=None,
             )
         extra = 1.0 if node.op is Op.PAD else 0.0
-        return replace(below, cost=below.cost + extra, work=below.work + extra, contraction=kept)
+        return replace(below, cost=below.cost + extra, work=below.work + extra, contraction=None)
 
     def reduction(self, node: LazyBuffer) -> Fact:
         (below,) = self.of(node.src)

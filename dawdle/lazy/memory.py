@@ -87,7 +87,7 @@ def plan_memory(schedule: Schedule) -> MemoryPlan:
 
 
 def _tightest_gap(alive: Array, nbytes: int) -> int:
-    """Where the smallest gap of at least ``nbytes`` between the intervals ``alive`` begins, else their end."""
+    """Where the smallest gap of ``nbytes`` or more between the intervals ``alive`` begins, or their end."""
     ordered = alive[np.argsort(alive[:, 0], kind="stable")]
     ends = np.maximum.accumulate(np.concatenate(([0], ordered[:, 1])))
     gaps = ordered[:, 0] - ends[:-1]

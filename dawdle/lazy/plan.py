@@ -12,9 +12,9 @@ from dawdle.lazy.ops import MOVEMENT, Op
 class Group:
     """One kernel: computes ``outputs`` over the iteration space ``space`` and reads ``inputs`` from memory.
 
-    Everything between the two is inlined; an ASSIGN or CONTIGUOUS there is its operand's value. Each output's shape
-    is ``space`` with some axes of size 1, or has the same axes as ``space`` once those of size 1 are left out.
-    ``reasons`` says why each output is materialised.
+    Everything between the two is inlined; an ASSIGN or CONTIGUOUS there is its operand's value. Each output's
+    shape is ``space`` with some axes of size 1, or has the same axes as ``space`` once those of size 1 are left
+    out. ``reasons`` says why each output is materialised.
     """
 
     outputs: tuple[LazyBuffer, ...]

@@ -37,10 +37,10 @@ def holder(node: LazyBuffer) -> LazyBuffer:
 
 
 class _Scheduler:
-    def __init__(self, outputs: Sequence[LazyBuffer]) -> None:
-        self.order = toposort_values(outputs)
-        self.facts: Facts = analyse(self.order)
-        self.drafts = Drafts(self.facts)
+    def __init__(self, outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts) -> None:
+        self.order = order
+        self.facts = facts
+        self.drafts = Drafts(facts)
         self.reads: dict[int, dict[tuple[int, Read], None]] = {}
         self.required = {id(holder(node)) for node in outputs}
 
@@ -126,12 +126,17 @@ class _Scheduler:
             if (
                 draft.is_map
                 and len(draft.outputs) < MAX_OUTPUTS
-                and any(draft.stores(node, index) for index, use in found if use is Use.PLAIN)
+                and any(self.storable(node, draft, read) for read in found)
                 and self.obstacle(node, {number: found}) is None
                 and not self.drafts.feeds(reads.keys() - {number}, number)
             ):
                 return number
         return None
+
+    def storable(self, node: LazyBuffer, draft: Draft, read: Read) -> bool:
+        """Whether ``draft`` can store ``node`` where it computes it for ``read``, each element once."""
+        index, use = read
+        return use is Use.PLAIN and draft.stores(node, index) and self.drafts.times(read) <= node.size
 
     def obstacle(self, node: LazyBuffer, reads: Reads) -> str | None:
         """Why ``node`` isn't inlined into the drafts that read it, or None."""
@@ -275,8 +280,13 @@ def schedule(outputs: Sequence[LazyBuffer]) -> Schedule:
 
     Takes time linear in the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
     """
-    rewritten = split_reductions(outputs)
-    drafts = merge_sideways(_Scheduler(rewritten).run())
+    order = toposort_values(outputs)
+    facts = analyse(order)
+    rewritten = split_reductions(outputs, order, facts)
+    if any(new is not node for node, new in zip(outputs, rewritten, strict=True)):
+        order = toposort_values(rewritten)
+        facts = analyse(order)
+    drafts = merge_sideways(_Scheduler(rewritten, order, facts).run())
     steps = tuple(_step(drafts[number]) for number in topological(drafts))
     held = [(node, holder(new)) for node, new in zip(outputs, rewritten, strict=True)]
     held += [(node, holder(node)) for step in steps if isinstance(step, HostCall) for node in step.inputs]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
-from dawdle.lazy.facts import Fact, analyse, operands, toposort_values
+from dawdle.lazy.facts import Fact, Facts, operands
 from dawdle.lazy.ops import COMBINE, REDUCE
 
 FEW = 16  # outputs that too few threads could share
@@ -15,10 +15,11 @@ LEAST_WORK = 1 << 17
 LEAST_STEPS = 256
 
 
-def split_reductions(outputs: Sequence[LazyBuffer]) -> list[LazyBuffer]:
-    """``outputs`` with such reductions split and what is above them rebuilt; other nodes are kept."""
-    order = toposort_values(outputs)
-    facts = analyse(order)
+def split_reductions(outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts) -> list[LazyBuffer]:
+    """``outputs`` with such reductions split and what is above them rebuilt; other nodes are kept.
+
+    ``order`` holds the graph's nodes, operands first.
+    """
     if not any(_is_large(node, facts[id(node)]) for node in order if node.op in REDUCE):
         return list(outputs)
     new: dict[int, LazyBuffer] = {}
@@ -61,16 +62,14 @@ def _split_axis(node: LazyBuffer, later: list[int], axis: int, parts: int) -> La
     n = x.shape[axis]
     count = _divisor(n, PARTS // parts)
     if parts * count < LEAST_PARTS:
-        count = max(PARTS // parts // 2, 1)
-        whole = n - n % count
-        if n % count and whole >= count * LEAST_PARTS:
+        piece = max(PARTS // parts // 2, 1)
+        whole = n - n % piece
+        if n % piece and whole >= piece * 4:
             main, rest = (_along(x, axis, *ends) for ends in ((0, whole), (whole, n)))
             first = _split(build.reduce(node.op, main, node.arg))
             return build.binary(COMBINE[node.op], first, build.reduce(node.op, rest, node.arg))
     if parts * count == 1:
         return node
-    if n % count:
-        count = 1
     shape = (*x.shape[:axis], count, n // count, *x.shape[axis + 1 :])
     moved = [a + (a > axis) for a in node.arg if a not in (*later, axis)]
     partial = build.reduce(node.op, build.reshape(x, shape), [axis + 1, *moved])

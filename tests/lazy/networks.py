@@ -171,3 +171,20 @@ def mlp_step(batch: int, sizes: tuple[int, ...], make=data) -> list[LazyBuffer]:
         alive = build.cast(build.binary(Op.CMPLT, fill(h, 0.0), h), float32)
         grad = mul(matmul(grad, transpose(w)), alive)
     return [loss, *new]
+
+
+def conv2d_gradients(x, w, dy, padding=0):
+    """Of the input and of the weights."""
+    p = (padding, padding, 0)
+    padded = build.pad(x, [(0, 0, 0), (0, 0, 0), p, p])
+    (o, i, kh, kw), (n, _, oh, ow) = w.shape, dy.shape
+    windows = [(kh, 1, 1), (kw, 1, 1)]
+    dy7 = build.reshape(dy, (n, o, 1, oh, ow, 1, 1))
+    taps = total(mul(dy7, build.reshape(w, (1, o, i, 1, 1, kh, kw))), 1)
+    taps = build.reshape(taps, (n, i, oh, ow, kh, kw))
+    dx = build.unwindow(taps, windows, padded.shape[2:])
+    h, width = x.shape[2:]
+    dx = build.slice_(dx, [(0, n, 1), (0, i, 1), (padding, padding + h, 1), (padding, padding + width, 1)])
+    x7 = build.reshape(build.window(padded, windows), (n, 1, i, oh, ow, kh, kw))
+    dw = build.reshape(total(mul(x7, dy7), 0, 3, 4), w.shape)
+    return dx, dw

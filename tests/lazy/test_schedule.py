@@ -2,15 +2,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from unittest import mock
 
 import networks as net
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from random_graphs import ALL_OPS, graphs, leaf, load, values_of
 
-from dawdle.dtype import BY_NAME, float32
-from dawdle.lazy import build
+from dawdle.dtype import BY_NAME, float32, int64
+from dawdle.lazy import build, split
+from dawdle.lazy import schedule as scheduler
 from dawdle.lazy.buffer import LazyBuffer, format_graph
 from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer
@@ -97,18 +100,50 @@ def one(outputs: list[LazyBuffer]) -> Group:
     return step
 
 
-# every value in exactly representable dtypes: two stages of a float sum may round differently
-EXACT = tuple(BY_NAME[n] for n in ("bool", "int8", "int32", "int64", "uint8", "float64"))
-
-
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(graphs(ops=ALL_OPS, max_nodes=16))
-def test_executing_a_schedule_gives_the_graphs_values(outputs):
+def check_exactly(outputs: list[LazyBuffer]) -> None:
     before = format_graph(outputs)
     plan = schedule(outputs)
     assert format_graph(outputs) == before
     for got, want in zip(execute(plan), values_of(*outputs), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(ops=ALL_OPS, max_nodes=16))
+def test_random_graphs(outputs):
+    check_exactly(outputs)
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(ops=ALL_OPS, max_nodes=24), st.integers(1, 12), st.integers(1, 6), st.sampled_from((0, 50)))
+def test_random_graphs_cut_into_small_kernels(outputs, ops, reads, cost):
+    """Where kernels are small and one more costs nothing, small graphs take every kind of decision."""
+    limits = {"MAX_OPS": ops, "MAX_READS": reads, "LAUNCH_COST": cost, "SERIAL_WORK": cost, "MAX_KERNELS": 2}
+    with mock.patch.multiple(scheduler, **limits):
+        check_exactly(outputs)
+
+
+# two stages of a float sum round differently
+EXACT = tuple(BY_NAME[n] for n in ("bool", "int8", "int32", "int64", "uint8"))
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@given(graphs(dtypes=EXACT, ops=ALL_OPS, max_nodes=12), st.integers(1, 8), st.integers(1, 4))
+def test_random_graphs_with_split_reductions(outputs, parts, least):
+    limits = {"PARTS": parts, "LEAST_PARTS": least, "LEAST_WORK": 0, "LEAST_STEPS": 2, "FEW": 100}
+    with mock.patch.multiple(split, **limits):
+        check_exactly(outputs)
+
+
+@pytest.mark.parametrize("shape", [(997,), (3, 997), (7, 5, 11), (2, 2, 2, 64), (512,), (128, 4)])
+@pytest.mark.parametrize("op", [Op.SUM, Op.PROD, Op.AMAX])
+def test_split_reductions(shape, op):
+    """All elements, whether or not their number has divisors, are reduced in two stages of a limited size."""
+    x = leaf(np.random.default_rng(0).integers(1, 5, shape), int64)
+    always = mock.patch.multiple(split, LEAST_WORK=0, LEAST_STEPS=2)
+    with always, mock.patch.object(scheduler, "SERIAL_WORK", 0):
+        first, *_, last = groups(check([build.reduce(op, x, range(x.ndim))]))
+        assert 8 <= first.outputs[0].size <= split.PARTS and last.outputs[0].size == 1
 
 
 def test_softmax_is_one_kernel():
