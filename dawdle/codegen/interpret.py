@@ -7,38 +7,11 @@ from typing import Any
 import numpy as np
 
 from dawdle.codegen.expr import Expr, X, walk
-from dawdle.dtype import DType, bfloat16, int64
+from dawdle.dtype import Array, DType, float32, from_storage, round_to, to_storage
 from dawdle.errors import VerifyError
 from dawdle.lazy.ops import Op
 
-Array = np.ndarray[Any, Any]
-Load = Callable[[Expr, Array, Array | None], Array]  # the load, its index, its valid -> elements in the compute dtype
-
-
-def round_bfloat16(x: Array) -> Array:
-    """float32 values rounded to the nearest bfloat16, ties to even; NaN stays NaN."""
-    bits = np.asarray(x, np.float32).view(np.uint32)
-    rounded = (bits + (0x7FFF + ((bits >> 16) & 1)).astype(np.uint32)) & np.uint32(0xFFFF0000)
-    return np.where(np.isnan(x), (bits & np.uint32(0xFFFF0000)) | np.uint32(0x400000), rounded).astype(np.uint32).view(np.float32)
-
-
-def to_compute(stored: Array, dtype: DType) -> Array:
-    """Elements of a buffer as values: bfloat16's bit patterns become float32."""
-    return (stored.astype(np.uint32) << 16).view(np.float32) if dtype == bfloat16 else stored
-
-
-def to_storage(values: Array, dtype: DType) -> Array:
-    """Values as they lie in a buffer."""
-    if dtype == bfloat16:
-        return (round_bfloat16(values).view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(dtype.storage)
-
-
-def _shift(op: Op) -> Callable[[Array, Array], Array]:
-    def apply(a: Array, b: Array) -> Array:
-        return (np.left_shift if op is Op.SHL else np.right_shift)(a, b)
-
-    return apply
+Load = Callable[[Expr, Array, Array | None], Array]  # the load, its index, its valid -> elements as values
 
 
 def _divide(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
@@ -53,24 +26,20 @@ def _divide(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Arra
 
 
 _ELEMENTWISE: dict[Op | X, Callable[..., Any]] = {
-    Op.NEG: np.negative, Op.RECIP: lambda a: np.divide(a.dtype.type(1), a), Op.SQRT: np.sqrt, Op.EXP2: np.exp2,
-    Op.LOG2: np.log2, Op.SIN: np.sin, Op.TRUNC: np.trunc,
+    Op.NEG: np.negative, Op.RECIP: lambda a: np.divide(a.dtype.type(1), a), Op.SQRT: np.sqrt,
+    Op.EXP2: np.exp2, Op.LOG2: np.log2, Op.SIN: np.sin, Op.TRUNC: np.trunc,
     Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply, Op.DIV: np.divide,
     Op.IDIV: _divide(np.floor_divide), Op.MOD: _divide(np.remainder), Op.MAX: np.maximum, X.MIN: np.minimum,
-    Op.CMPLT: np.less, Op.CMPEQ: np.equal, Op.AND: np.bitwise_and, Op.OR: np.bitwise_or, Op.XOR: np.bitwise_xor,
-    Op.SHL: _shift(Op.SHL), Op.SHR: _shift(Op.SHR), Op.WHERE: np.where,
+    Op.CMPLT: np.less, Op.CMPEQ: np.equal, Op.AND: np.bitwise_and, Op.OR: np.bitwise_or,
+    Op.XOR: np.bitwise_xor,
+    Op.SHL: np.left_shift, Op.SHR: np.right_shift, Op.WHERE: np.where,
 }  # fmt: skip
 _UFUNC = {Op.ADD: np.add, Op.MUL: np.multiply, Op.MAX: np.maximum}
 
 
 def cast(x: Array, dtype: DType) -> Array:
     """``x`` converted as CAST does."""
-    y = x.astype(dtype.compute)
-    return round_bfloat16(y) if dtype == bfloat16 else y
-
-
-def _bitcast(x: Array, source: DType, dtype: DType) -> Array:
-    return to_compute(np.ascontiguousarray(to_storage(x, source)).view(dtype.storage), dtype)
+    return x != 0 if dtype.is_bool else round_to(x, dtype)
 
 
 def identity(op: Op, dtype: DType) -> Any:
@@ -82,11 +51,14 @@ def _no_load(node: Expr, index: Array, valid: Array | None) -> Array:
     raise VerifyError(f"{node} loads, but no memory was given")
 
 
-def evaluate_exprs(roots: Iterable[Expr], env: Mapping[Expr, Any], load: Load = _no_load) -> list[Array]:
+def evaluate_exprs(
+    roots: Iterable[Expr], env: Mapping[Expr, Any], load: Load = _no_load, contract: bool = False
+) -> list[Array]:
     """The values of scalar expressions for all values of their ranges and variables at once.
 
-    ``env`` gives an array (or scalar) for each RANGE and VAR node that is free in ``roots``; the arrays broadcast.
+    ``env`` gives an array (or scalar) for each RANGE and VAR node that is free in ``roots``; they broadcast.
     Ranges that reductions and scans bind get axes of their own, in front. bfloat16 values are float32 arrays.
+    With ``contract``, float32 products are rounded only after what is added to them, as with FMA.
     """
     roots = list(roots)
     order = walk(roots)
@@ -99,20 +71,22 @@ def evaluate_exprs(roots: Iterable[Expr], env: Mapping[Expr, Any], load: Load = 
                 axis[r] = -(ndim + 1 + len(axis))
     with np.errstate(all="ignore"):
         for n in order:
-            if n not in values:
+            if contract and n.dtype == float32 and n.op in (Op.ADD, Op.SUB):
+                values[n] = _contracted(n, values)
+            elif n not in values:
                 values[n] = _evaluate(n, [values[s] for s in n.src], axis, load)
     return [values[r] for r in roots]
 
 
 def _evaluate(n: Expr, src: list[Array], axis: dict[Any, int], load: Load) -> Array:
     if n.op is Op.CONST:
-        return cast(np.asarray(n.arg), n.dtype) if n.dtype.is_float else np.asarray(n.arg, n.dtype.compute)
+        return round_to(np.asarray(n.arg), n.dtype)
     if n.op is X.RANGE and n.arg in axis:
         return np.arange(n.arg.extent).reshape((-1,) + (1,) * (-axis[n.arg] - 1))
     if n.op is Op.CAST:
         return cast(src[0], n.dtype)
     if n.op is Op.BITCAST:
-        return _bitcast(src[0], n.src[0].dtype, n.dtype)
+        return from_storage(np.asarray(to_storage(src[0], n.src[0].dtype)).view(n.dtype.storage), n.dtype)
     if n.op is X.LOAD:
         return load(n, src[0], src[1] if len(src) > 1 else None)
     if n.op in (X.REDUCE, X.SCAN):
@@ -120,7 +94,18 @@ def _evaluate(n: Expr, src: list[Array], axis: dict[Any, int], load: Load) -> Ar
     if n.op not in _ELEMENTWISE:
         raise VerifyError(f"{n} has no value here: {n.op!r} is unbound or of another stage")
     result = np.asarray(_ELEMENTWISE[n.op](*src))
-    return round_bfloat16(result) if n.dtype == bfloat16 else result.astype(n.dtype.compute, copy=False)
+    return round_to(result, n.dtype)
+
+
+def _contracted(n: Expr, values: Mapping[Expr, Array]) -> Array:
+    """A sum or difference in which products stay unrounded."""
+
+    def wide(e: Expr) -> Array:
+        if e.op is Op.MUL:
+            return values[e.src[0]].astype(np.float64) * values[e.src[1]]
+        return values[e].astype(np.float64)
+
+    return np.asarray(_ELEMENTWISE[n.op](*map(wide, n.src))).astype(np.float32)
 
 
 def _along(n: Expr, body: Array, axis: dict[Any, int]) -> Array:
@@ -138,4 +123,5 @@ def _along(n: Expr, body: Array, axis: dict[Any, int]) -> Array:
     if n.op is X.SCAN:
         return np.asarray(_UFUNC[op].accumulate(body, axis=axis[ranges[0]], dtype=work))
     axes = tuple(axis[r] for r in ranges)
-    return np.asarray(_UFUNC[op].reduce(body, axis=axes, keepdims=True, dtype=work, initial=identity(op, n.dtype)))
+    start = identity(op, n.dtype)
+    return np.asarray(_UFUNC[op].reduce(body, axis=axes, keepdims=True, dtype=work, initial=start))
