@@ -98,10 +98,10 @@ def lane_size(k: Kernel) -> int:
 
 def _generic(k: Kernel, target: Target) -> Kernel:
     lanes = target.lanes(lane_size(k))
-    scanned = {e.arg[1] for e in k.exprs() if e.op is X.SCAN}
+    tail = _sequential(k)
     loads = [e for e in k.exprs() if e.op is X.LOAD]
     reduces = [e for e in k.exprs() if e.op is X.REDUCE]
-    last = _vector_range(k, lanes, scanned)
+    last = _vector_range(k, lanes, tail)
     inner = [e for e in reduces if last in e.free]
     if last is not None and inner:
         gained = max(_gain(loads, r).score for e in inner for r in e.arg[1])
@@ -110,11 +110,7 @@ def _generic(k: Kernel, target: Target) -> Kernel:
     for ranges in dict.fromkeys(e.arg[1] for e in reduces if e not in inner):
         if not any(e.arg[1] == ranges for e in inner):
             k = _vector_reduction(k, ranges, loads, lanes)
-    order = [r for r in k.ranges if r not in scanned and r is not last]
-    tail = [r for r in k.ranges if r in scanned]
-    if any(s.how or s.valid is not None for s in k.stores):  # scatter: the loops over the axis are not shared
-        tail = [r for r in k.ranges if not all(r in s.index.free for s in k.stores)]
-        order = [r for r in order if r not in tail]
+    order = [r for r in k.ranges if r not in tail and r is not last]
     if last is None:
         return _parallel(reorder(k, [*order, *tail]), len(order))
     vectors = last.extent // lanes
@@ -142,14 +138,22 @@ def _jumps(loads: list[Expr], vector: Range, r: Range) -> bool:
     )
 
 
-def _vector_range(k: Kernel, lanes: int, scanned: set[Range]) -> Range | None:
+def _sequential(k: Kernel) -> list[Range]:
+    """Ranges whose iterations must run in order, innermost: scans, and the axis that a scatter writes along."""
+    scanned = {e.arg[1] for e in k.exprs() if e.op is X.SCAN}
+    if any(s.valid is not None for s in k.stores):
+        scanned |= {r for r in k.ranges if not all(r in s.index.free for s in k.stores)}
+    return [r for r in k.ranges if r in scanned]
+
+
+def _vector_range(k: Kernel, lanes: int, sequential: list[Range]) -> Range | None:
     """The output range whose neighbours lie side by side in memory in every store, if it is long enough."""
     for r in reversed(k.ranges):
         steps = {coefficient(s.index, r) for s in k.stores if r in s.index.free}
         masked = any(s.valid is not None and r in s.valid.free for s in k.stores)
         masked |= any(s.how is not None and s.value.dtype.itemsize == 2 for s in k.stores)
         used = all(r in s.index.free for s in k.stores if r in s.value.free)
-        if steps == {1} and used and not masked and r.extent >= lanes and r not in scanned:
+        if steps == {1} and used and not masked and r.extent >= lanes and r not in sequential:
             return r
     return None
 
