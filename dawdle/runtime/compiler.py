@@ -19,7 +19,7 @@ from dawdle.errors import CompileError
 
 # nothing of -ffast-math: NaN, infinities and the sign of zero behave as NumPy's
 FLAGS = (
-    "-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
+    "-std=gnu11", "-O2", "-march=native", "-fwrapv", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
     "-fno-semantic-interposition", "-fvisibility=default", "-shared", "-fPIC", "-w",
 )  # fmt: skip
 FIX = "install one (Debian: apt install gcc; macOS: xcode-select --install; anywhere: pip install ziglang) or set CC"
