@@ -230,6 +230,7 @@ def _gather(node: LazyBuffer, src: list[Array]) -> Array:
 
 
 def _scatter(node: LazyBuffer, src: list[Array]) -> Array:
+    """Half types add up in float32 here; a device whose kernels add in memory may round each addition."""
     (base, index, x), (axis, how) = src, node.arg
     valid, places = _inside(index, base.shape[axis])
     out = np.array(base, order="C")
