@@ -5,10 +5,12 @@ last reference has died is kept and handed out again.
 """
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import threading
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,25 +98,37 @@ class Allocator:
         self._free: dict[int, list[Chunk]] = {}
         self._live = self._cached = self._peak = self._reused = self._fresh = 0
         self._most_cached = physical_memory() // CACHED_SHARE
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._unlock)
+
+    def _unlock(self) -> None:
+        self._lock = threading.Lock()  # another thread may have held it when the process forked
 
     def allocate(self, nbytes: int) -> Buffer:
         """An uninitialised buffer. Raises OutOfMemoryError if the limit or the machine doesn't allow it."""
-        capacity = size_class(nbytes)
+        return self.allocate_all(((size_class(nbytes), nbytes),))[0]
+
+    def allocate_all(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
+        """Several buffers at once: all or, with OutOfMemoryError, none. ``sizes`` are (size_class(nbytes), nbytes)."""
+        buffers = []
+        returned = self._returned
         with self._lock:
-            if self._returned:
+            if returned:
                 self._collect()
-            free = self._free.get(capacity)
-            if free:
-                chunk = free.pop()
-                self._cached -= capacity
-                self._reused += 1
-            else:
-                chunk = self._reserve(capacity, nbytes)
-                self._fresh += 1
-            self._live += capacity
+            for capacity, nbytes in sizes:
+                free = self._free.get(capacity)
+                if free:
+                    chunk = free.pop()
+                    self._cached -= capacity
+                    self._reused += 1
+                else:
+                    chunk = self._reserve(capacity, nbytes)
+                    self._fresh += 1
+                self._live += capacity
+                buffers.append(Buffer(chunk, nbytes, returned))
             if self._live > self._peak:
                 self._peak = self._live
-        return Buffer(chunk, nbytes, self._returned)
+        return buffers
 
     def _collect(self) -> None:
         """Put what has been returned into the free lists."""
@@ -175,10 +189,8 @@ def fresh(capacity: int) -> Chunk:
     except (OSError, ValueError, OverflowError) as e:
         raise MemoryError(str(e)) from None
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        try:
+        with contextlib.suppress(OSError):  # a kernel without huge pages
             pages.madvise(mmap.MADV_HUGEPAGE)
-        except OSError:  # a kernel without huge pages
-            pass
     address = np.frombuffer(pages, np.uint8).__array_interface__["data"][0]
     return Chunk(-(-address // HUGE) * HUGE, capacity, pages)
 

@@ -9,7 +9,7 @@ from dawdle import config
 from dawdle.dtype import from_storage, to_storage
 from dawdle.lazy.interpret import apply
 from dawdle.runtime import profile
-from dawdle.runtime.allocator import Buffer, Chunk
+from dawdle.runtime.allocator import Buffer, Chunk, size_class
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.plan import HostStep, KernelStep, Plan, Value
 from dawdle.runtime.pool import Program
@@ -24,15 +24,14 @@ class Executable:
         kernel_steps = [s for s in plan.steps if isinstance(s, KernelStep)]
         programs = iter(device.link(kernel_steps))
         self.steps = [next(programs) if isinstance(s, KernelStep) else s for s in plan.steps]
+        fresh = (*plan.fresh, plan.arena) if plan.arena else plan.fresh
+        self._sizes = [(size_class(n), n) for n in fresh]
         self.threads = config.current().num_threads
         self._separate: dict[int, Program] = {}
 
     def __call__(self, leaves: Sequence[Buffer]) -> list[Buffer]:
         """Run it. Raises OutOfMemoryError, and what a CUSTOM function raises."""
-        plan, allocate = self.plan, self.device.allocator.allocate
-        buffers = [*leaves, *[allocate(n) for n in plan.fresh]]
-        if plan.arena:
-            buffers.append(allocate(plan.arena))
+        buffers = [*leaves, *self.device.allocator.allocate_all(self._sizes)]
         slots = [b.address for b in buffers]
         run = self.device.pool.run
         profiling = config.current().debug >= 2
@@ -43,7 +42,7 @@ class Executable:
                 self._profile(i, slots)
             else:
                 run(step, slots, self.threads)
-        return [buffers[i] for i in plan.outputs]
+        return [buffers[i] for i in self.plan.outputs]
 
     def _profile(self, i: int, slots: Sequence[int]) -> None:
         """Run a step's kernels one by one and print how fast each was."""

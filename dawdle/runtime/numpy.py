@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
+from dawdle.dtype import Array
 from dawdle.lazy.buffer import Storage
-from dawdle.runtime.base import Array, Device
+from dawdle.runtime.base import Device
 from dawdle.runtime.trace import note_storage
 
 

@@ -184,7 +184,8 @@ class Replay:
         ]  # fmt: skip
         n = self._computed_from
         results = [*self._compute(storages[:n]), *storages[n:]]
-        nodes = [build.buffer(x, *kind) for x, kind in zip(results, self._kinds, strict=True)]
+        buffer = Op.BUFFER
+        nodes = [LazyBuffer(buffer, (), x, *kind) for x, kind in zip(results, self._kinds, strict=True)]
         handles: list[Any] = [h for h, _ in self._state]
         handles += [arguments[i] for i, _ in self._arguments]
         values = [nodes[i] for _, i in (*self._state, *self._arguments)]

@@ -80,7 +80,8 @@ class KernelStore:
         return path
 
     def _write(self, path: Path, data: bytes) -> None:
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.parent.mkdir(mode=0o700, exist_ok=True)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=self.directory, prefix=".new")
         try:
             with os.fdopen(handle, "wb") as f:
@@ -100,7 +101,7 @@ class KernelStore:
         private = private_directory()
         if self.root == private:
             raise error
-        _warn(self.root, error)
+        _warn(self.root, str(error))
         self.root = private
         self.directory = private / FORMAT / self.tag
 
@@ -189,15 +190,19 @@ def writable_root() -> Path:
         if not os.access(root, os.W_OK | os.X_OK):
             raise PermissionError("it is not writable")
     except OSError as e:
-        _warn(root, e)
+        _warn(root, str(e))
         return private_directory()
     return root
 
 
 @functools.lru_cache
-def _warn(root: Path, error: OSError) -> None:
-    warnings.warn(f"the kernel cache {root} can't be used ({error}); kernels will be compiled anew in each process."
-                  " Set DAWDLE_CACHE_DIR to a directory that can", RuntimeWarning, stacklevel=3)  # fmt: skip
+def _warn(root: Path, error: str) -> None:
+    warnings.warn(
+        f"the kernel cache {root} can't be used ({error}); kernels will be compiled anew in each process."
+        " Set DAWDLE_CACHE_DIR to a directory that can",
+        RuntimeWarning,
+        stacklevel=3,
+    )
 
 
 @functools.lru_cache
