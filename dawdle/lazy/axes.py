@@ -17,9 +17,9 @@ from dawdle.lazy.ops import Op
 class Index:
     """One node of a tree: ``kind`` applied to ``src``.
 
-    "range" (``arg``: extent), "zero", "merge" (row-major offset in ``arg``, the shape), "split" (coordinate
-    ``arg[0]`` of an offset in the shape ``arg[1]``), and the maps of the movement ops, "flip", "slice",
-    "pad", "window", "unwindow" and "gather".
+    "range" (``arg``: extent), "zero", "merge" (row-major offset in the shape ``arg``), "digit" (its inverse, one
+    coordinate of an offset: ``// arg[0] % arg[1]``, out of ``arg[2]``), and the maps of the movement ops, "flip",
+    "slice", "pad", "window", "unwindow" and "gather".
     """
 
     __slots__ = ("arg", "free", "injective", "kind", "src")
@@ -36,7 +36,7 @@ class Index:
 Access = tuple[Index, ...]
 Dims = list[tuple[int, Index]]
 
-_INJECTIVE = frozenset({"range", "zero", "merge", "split", "flip", "slice"})
+_INJECTIVE = frozenset({"range", "zero", "merge", "digit", "flip", "slice"})
 
 
 def free(index: Access) -> frozenset[Index]:
@@ -101,37 +101,50 @@ class Axes:
             if t.kind == "merge" and math.prod(t.arg) == n:
                 flat.extend(zip(t.arg, t.src, strict=True))
             elif n != 1:
-                flat.append((n, t))
-        shape, src = tuple(n for n, _ in flat), tuple(t for _, t in flat)
-        if all(t is self.zero for t in src):
+                self._append(flat, n, t)
+        if all(t is self.zero for _, t in flat):
             return self.zero
-        if len(src) == 1:
-            return src[0]
-        # merge(split(t)) -> t
-        if all(t.kind == "split" and t.arg == (i, shape) and t.src == src[0].src for i, t in enumerate(src)):
-            return src[0].src[0]
-        return self._make("merge", shape, src)
+        if len(flat) == 1:
+            return flat[0][1]
+        return self._make("merge", tuple(n for n, _ in flat), tuple(t for _, t in flat))
 
-    def split(self, offset: Index, shape: tuple[int, ...]) -> list[Index]:
-        """The coordinates in ``shape``, whose sizes aren't 1, of a row-major offset."""
-        if len(shape) == 1:
-            return [offset]
-        if offset is self.zero:
-            return [offset] * len(shape)
-        # split(merge(a, b, c)) undoes what it can
-        if offset.kind == "merge" and math.prod(offset.arg) == math.prod(shape):
-            groups = factor_groups(offset.arg, shape)
-            out: list[Index] = []
-            for a, b in groups:
-                part = self.merge([(offset.arg[i], offset.src[i]) for i in a])
-                out += [part] if len(b) == 1 else self._parts(part, tuple(shape[j] for j in b))
-            return out
-        return self._parts(offset, shape)
+    def _append(self, flat: Dims, n: int, t: Index) -> None:
+        """Add an inner axis; adjacent digits of one offset become one."""
+        while flat and t.kind == "digit" == flat[-1][1].kind and t.src == flat[-1][1].src:
+            (stride, size, total), (stride_before, size_before, _) = t.arg, flat[-1][1].arg
+            if stride_before != stride * size or (n, flat[-1][0]) != (size, size_before):
+                break
+            n *= flat.pop()[0]
+            t = self.digit(t.src[0], stride, n, total)
+        flat.append((n, t))
 
-    def _parts(self, offset: Index, shape: tuple[int, ...]) -> list[Index]:
-        if offset is self.zero:
-            return [offset] * len(shape)
-        return [self._make("split", (i, shape), (offset,)) for i in range(len(shape))]
+    def digit(self, offset: Index, stride: int, size: int, total: int) -> Index:
+        """``offset // stride % size``, where ``offset`` runs over ``total``: one coordinate of an offset."""
+        if size == 1 or offset is self.zero:
+            return self.zero
+        if size == total:
+            return offset
+        # digit(digit(t)) -> digit(t)
+        if offset.kind == "digit" and offset.arg[1] == total:
+            outer, _, whole = offset.arg
+            return self.digit(offset.src[0], stride * outer, size, whole)
+        if offset.kind == "merge" and math.prod(offset.arg) == total:
+            return self._digit_of_merge(offset, stride, size, total)
+        return self._make("digit", (stride, size, total), (offset,))
+
+    def _digit_of_merge(self, offset: Index, stride: int, size: int, total: int) -> Index:
+        """Whole axes of the merge, or a part of one, where the digit covers just those."""
+        covered: Dims = []
+        inner = 1
+        for n, t in zip(reversed(offset.arg), reversed(offset.src), strict=True):
+            if stride % inner == 0 == n % (max(stride // inner, 1) * size):
+                return self.digit(t, stride // inner, size, n)
+            if stride <= inner and inner * n <= stride * size:
+                covered.insert(0, (n, t))
+            inner *= n
+        if math.prod(n for n, _ in covered) == size:
+            return self.merge(covered)
+        return self._make("digit", (stride, size, total), (offset,))
 
     def move(self, node: LazyBuffer, index: Access) -> Access:
         """Where a movement node reads its operand when it is read at ``index``."""
@@ -161,8 +174,11 @@ class Axes:
             return tuple(out)
         for old, new in factor_groups(shape, node.shape):
             offset = self.merge([(node.shape[a], index[a]) for a in new])
-            for axis, t in zip(old, self.split(offset, tuple(shape[a] for a in old)), strict=True):
-                out[axis] = t
+            total = math.prod(node.shape[a] for a in new)
+            stride = total
+            for axis in old:
+                stride //= shape[axis]
+                out[axis] = self.digit(offset, stride, shape[axis], total)
         return tuple(out)
 
     def _permute(self, node: LazyBuffer, index: Access) -> Access:

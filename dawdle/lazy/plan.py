@@ -13,8 +13,8 @@ class Group:
     """One kernel: computes ``outputs`` over the iteration space ``space`` and reads ``inputs`` from memory.
 
     Everything between the two is inlined; an ASSIGN or CONTIGUOUS there is its operand's value. Each output's
-    shape is ``space`` with some axes of size 1, or has the same axes as ``space`` once those of size 1 are left
-    out. ``reasons`` says why each output is materialised.
+    shape is ``space`` with some axes of size 1, or has the same axes as ``space`` but for those of size 1.
+    ``reasons`` says why each output is materialised.
     """
 
     outputs: tuple[LazyBuffer, ...]

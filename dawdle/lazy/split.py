@@ -15,7 +15,9 @@ LEAST_WORK = 1 << 17
 LEAST_STEPS = 256
 
 
-def split_reductions(outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts) -> list[LazyBuffer]:
+def split_reductions(
+    outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts
+) -> list[LazyBuffer]:
     """``outputs`` with such reductions split and what is above them rebuilt; other nodes are kept.
 
     ``order`` holds the graph's nodes, operands first.
