@@ -124,7 +124,8 @@ def walk(roots: Iterable[Expr], known: Callable[[Expr], bool] | None = None) -> 
     """Every node below ``roots``, operands first, each once; without recursion. Nodes below ``known`` ones are left out."""
     order: list[Expr] = []
     seen: set[Expr] = set()
-    stack: list[Expr | None] = list(roots)[::-1]
+    stack: list[Expr | None] = []
+    stack.extend(list(roots)[::-1])
     path: list[Expr] = []
     while stack:
         node = stack.pop()

@@ -72,8 +72,9 @@ class _Loopify:
                 out = n.free.union(*(known[s] - n.free for s in n.src)) if n.src else n.free
                 if n.op is X.REDUCE:
                     out -= frozenset(n.arg[1])
-                if n.op is X.LOAD and self.at.get(n.arg) is not None:
-                    out |= {self.at[n.arg]}
+                filled = self.at.get(n.arg) if n.op is X.LOAD else None
+                if filled is not None:
+                    out |= {filled}
                 known[n] = out - self.vectors
         return known[e]
 
@@ -185,22 +186,20 @@ class _Loopify:
         index, valid = n.src[0], n.src[1] if len(n.src) > 1 else None
         lanes = (index.free | (valid.free if valid is not None else frozenset())) & self.vectors
         if not lanes:
-            src = [self.value(s) for s in n.src]
-            return expr.make(X.LOAD, tuple(src), n.arg, n.dtype, 1)
+            return expr.make(X.LOAD, tuple(self.value(s) for s in n.src), n.arg, n.dtype, 1)
         (v,) = lanes
-        parts = [simplify(substitute([n], {range_(v): const(i)})[0]) for i in range(v.extent)]
         if coefficient(index, v) != 1:
-            return expr.make(X.VECTOR, tuple(map(self.value, parts)), None, n.dtype, v.extent)
+            return expr.make(X.VECTOR, tuple(map(self.value, each_lane(n, v))), None, n.dtype, v.extent)
         start = self.value(without(index, v))
         if valid is None or v not in valid.free:
             src = (start,) if valid is None else (start, self.value(valid))
             return expr.make(X.LOAD, src, n.arg, n.dtype, v.extent)
         whole = expr.make(X.LOAD, (start,), n.arg, n.dtype, v.extent)
-        lanewise = expr.make(X.VECTOR, tuple(map(self.scalar_load, parts)), None, n.dtype, v.extent)
+        lanewise = expr.make(X.VECTOR, tuple(map(self.scalar_load, each_lane(n, v))), None, n.dtype, v.extent)
         if not _is_interval(valid, v):
             return lanewise
-        ends = [self.value(simplify(substitute([valid], {range_(v): const(i)})[0])) for i in (0, v.extent - 1)]
-        return expr.make(Op.WHERE, (alu(Op.AND, *ends), whole, lanewise), None, n.dtype, v.extent)
+        ends = each_lane(valid, v)
+        return expr.make(Op.WHERE, (alu(Op.AND, self.value(ends[0]), self.value(ends[-1])), whole, lanewise), None, n.dtype, v.extent)
 
     def scalar_load(self, n: Expr) -> Expr:
         """A load of one element, left inside the expression so that only the branch that needs it reads it."""
@@ -382,6 +381,11 @@ class _Loopify:
 
 
 _OPAQUE = frozenset({X.REDUCE, X.SCAN, X.LOAD, X.RANGE, Op.CONST, X.VAR})
+
+
+def each_lane(n: Expr, v: Range) -> list[Expr]:
+    """``n`` at every value of a vector range."""
+    return [simplify(substitute([n], {range_(v): const(i)})[0]) for i in range(v.extent)]
 
 
 def _is_interval(valid: Expr, v: Range) -> bool:

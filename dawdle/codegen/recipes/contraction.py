@@ -7,6 +7,7 @@ Matrix products, convolutions and their gradients all come here. The sum runs in
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dawdle.codegen import expr
@@ -110,7 +111,7 @@ def _classify(k: Kernel, target: Target) -> Contraction | None:
     return Contraction(total, m, n, tuple(r for r in k.ranges if r not in m and r not in n))
 
 
-def _extent(ranges: list[Range] | tuple[Range, ...]) -> int:
+def _extent(ranges: Iterable[Range]) -> int:
     return math.prod(r.extent for r in ranges)
 
 
@@ -208,14 +209,14 @@ def _pack(k: Kernel, by_rows: bool, outside: list[Range], inside: list[Range]) -
     """Stage both factors: the shared one as far out as its size allows, the blocked one inside the blocks."""
     mu = inside[-3]
     left, right = _factors(k, mu)
-    (first,) = [r for r, how in k.marks.items() if how == "parallel"] or [None]
+    first = next((r for r, how in k.marks.items() if how == "parallel"), None)
     for name, value, blocked in (("packa", left, by_rows), ("packb", right, not by_rows)):
         order = [*outside, *inside]
         used = [r for r in order if r in value.free]
         levels: list[Range | None] = [None, *outside]
         if blocked:
             levels = levels[-1:]
-        elif first in value.free:
+        elif first is not None and first in value.free:
             levels = levels[levels.index(first) :]
         for at in levels:
             dims = tuple(r for r in used if at is None or order.index(r) > order.index(at))

@@ -5,6 +5,8 @@ inside an include guard, so that kernels can be put together into one translatio
 """
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dawdle.codegen import loop
 from dawdle.codegen.expr import Expr, X
 from dawdle.codegen.render.base import Renderer
@@ -18,8 +20,8 @@ SHORT = {
     "bool": "m32", "bfloat16": "u16", "float16": "f16", "float32": "f32", "float64": "f64",
     **{f"{long}int{n}": f"{short}{n}" for long, short in (("", "i"), ("u", "u")) for n in (8, 16, 32, 64)},
 }  # fmt: skip
-LIBM = {Op.SQRT: "sqrt", Op.EXP2: "exp2", Op.LOG2: "log2", Op.SIN: "sin", Op.TRUNC: "trunc"}
-FOLDED = {Op.ADD: "{a} + {b}", Op.MUL: "{a} * {b}", Op.AND: "{a} & {b}", Op.OR: "{a} | {b}"}
+LIBM: dict[Op | X, str] = {Op.SQRT: "sqrt", Op.EXP2: "exp2", Op.LOG2: "log2", Op.SIN: "sin", Op.TRUNC: "trunc"}
+FOLDED: dict[Op | X, str] = {Op.ADD: "{a} + {b}", Op.MUL: "{a} * {b}", Op.AND: "{a} & {b}", Op.OR: "{a} | {b}"}
 
 
 def _mask_type(d: DType) -> DType:
@@ -104,7 +106,8 @@ class CRenderer(Renderer):
     # functions
 
     def function(self, n: Expr) -> str:
-        return FUNCTIONS[n.op](self, n)
+        name: str = FUNCTIONS[n.op](self, n)
+        return name
 
     def each_lane(self, n: Expr, name: str, scalar: str, operands: int) -> str:
         """A helper that applies a scalar function to each lane; the compiler vectorises the ones it can."""
@@ -193,7 +196,7 @@ class CRenderer(Renderer):
         return "\n".join([*guarded, SIGNATURE.format(name=f.name) + " {", *self.lines, "}", ""])
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[Op | X, Callable[[CRenderer, Expr], str]] = {
     **dict.fromkeys(LIBM, CRenderer.libm),
     **dict.fromkeys((Op.IDIV, Op.MOD), CRenderer.division),
     Op.MAX: CRenderer.maximum,
@@ -201,13 +204,13 @@ FUNCTIONS = {
     X.BROADCAST: CRenderer.broadcast,
     X.FOLD: CRenderer.fold,
 }
-UNSIGNED = {Op.IDIV: "return b ? a / b : 0;", Op.MOD: "return b ? a % b : 0;"}
-SIGNED = {  # -1 is apart because the least integer divided by it traps
+UNSIGNED: dict[Op | X, str] = {Op.IDIV: "return b ? a / b : 0;", Op.MOD: "return b ? a % b : 0;"}
+SIGNED: dict[Op | X, str] = {  # -1 is apart because the least integer divided by it traps
     Op.IDIV: "if (b == 0) return 0; if (b == -1) return ($T)(-a); $T q = a / b; return q - (a % b && (a < 0) != (b < 0));",
     Op.MOD: "if (b == 0 || b == -1) return 0; $T r = a % b; return r && (r < 0) != (b < 0) ? r + b : r;",
 }
 _FMOD = "$T r = fmod$f(a, b); if (r != 0) { if ((r < 0) != (b < 0)) r += b; } else r = copysign$f(0, b);"
-FLOAT_DIVISION = {
+FLOAT_DIVISION: dict[Op | X, str] = {
     Op.MOD: f"if (b == 0) return fmod$f(a, b); {_FMOD} return r;",
     Op.IDIV: f"if (b == 0) return a / b; {_FMOD} $T q = (a - r) / b; if (q == 0) return copysign$f(0, a / b); "
     "$T n = floor$f(q); return q - n > ($T)0.5 ? n + 1 : n;",
