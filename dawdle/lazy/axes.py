@@ -17,9 +17,9 @@ from dawdle.lazy.ops import Op
 class Index:
     """One node of a tree: ``kind`` applied to ``src``.
 
-    "range" (``arg``: extent), "zero", "merge" (row-major offset in the shape ``arg``), "digit" (its inverse, one
-    coordinate of an offset: ``// arg[0] % arg[1]``, out of ``arg[2]``), and the maps of the movement ops, "flip",
-    "slice", "pad", "window", "unwindow" and "gather".
+    "range" (``arg``: extent), "zero", "merge" (row-major offset in the shape ``arg``), "digit" (its inverse,
+    one coordinate of an offset: ``// arg[0] % arg[1]``, out of ``arg[2]``), and the maps of the movement ops:
+    "flip", "slice", "pad", "window", "unwindow", "gather".
     """
 
     __slots__ = ("arg", "free", "injective", "kind", "src")
@@ -137,7 +137,7 @@ class Axes:
         covered: Dims = []
         inner = 1
         for n, t in zip(reversed(offset.arg), reversed(offset.src), strict=True):
-            if stride % inner == 0 == n % (max(stride // inner, 1) * size):
+            if stride % inner == 0 == n % (stride // inner * size):
                 return self.digit(t, stride // inner, size, n)
             if stride <= inner and inner * n <= stride * size:
                 covered.insert(0, (n, t))
