@@ -188,9 +188,14 @@ class _Loopify:
         if not lanes:
             return expr.make(X.LOAD, tuple(self.value(s) for s in n.src), n.arg, n.dtype, 1)
         (v,) = lanes
-        if coefficient(index, v) != 1:
+        step = coefficient(index, v)
+        if step is None or (step != 1 and valid is not None):
             return expr.make(X.VECTOR, tuple(map(self.value, each_lane(n, v))), None, n.dtype, v.extent)
         start = self.value(without(index, v))
+        if step != 1:
+            places = [alu(Op.ADD, start, const(i * step)) for i in range(v.extent)]
+            parts = tuple(expr.make(X.LOAD, (place,), n.arg, n.dtype) for place in places)
+            return expr.make(X.VECTOR, parts, None, n.dtype, v.extent)
         if valid is None or v not in valid.free:
             src = (start,) if valid is None else (start, self.value(valid))
             return expr.make(X.LOAD, src, n.arg, n.dtype, v.extent)
