@@ -1,3 +1,58 @@
 """dawdle: a deep-learning framework on a lazy tensor compiler."""
+from __future__ import annotations
+
+from typing import Any
+
+from dawdle import dtype as _dtype
+from dawdle import gradient, random
+from dawdle.dtype import (
+    DType,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    promote,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from dawdle.errors import (
+    CompileError,
+    DataError,
+    DawdleError,
+    DeviceError,
+    DTypeError,
+    GradientError,
+    IndexingError,
+    JitError,
+    OutOfMemoryError,
+    ShapeError,
+    StateError,
+)
+from dawdle.gradient import grad, value_and_grad
+from dawdle.random import Generator, manual_seed
+from dawdle.tensor import Tensor
+from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
+from dawdle.tensor.elementwise import where
+from dawdle.tensor.linalg import einsum
+from dawdle.tensor.movement import cat, stack
 
 __version__ = "0.1.0"
+
+bool_ = _dtype.bool_
+zeros, ones, full, empty, eye = Tensor.zeros, Tensor.ones, Tensor.full, Tensor.empty, Tensor.eye
+arange, linspace = Tensor.arange, Tensor.linspace
+rand, randn, randint = Tensor.rand, Tensor.randn, Tensor.randint
+from_numpy, from_dlpack = Tensor.from_numpy, Tensor.from_dlpack
+
+
+def tensor(
+    data: Any, dtype: object | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
+    """A new tensor with a copy of ``data``: see :class:`Tensor`."""
+    return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)

@@ -1,0 +1,399 @@
+"""The gradient rule of every operation, in differentiable operations, and transformations of functions.
+
+A rule gets the recorded node and the gradient of its result and returns that of each operand (None: there is none).
+"""
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dawdle.errors import GradientError
+from dawdle.lazy.ops import Op
+from dawdle.tensor import Tensor
+from dawdle.tensor import transcendental as tr
+from dawdle.tensor.autograd import Composite, Node, is_grad_enabled, rule
+from dawdle.tensor.core import apply, cast, constant
+from dawdle.tensor.elementwise import where
+from dawdle.tensor.reduce import positions
+
+Parts = tuple[Tensor | None, ...]
+
+
+def _split(n: Node, a: Callable[[], Tensor], b: Callable[[], Tensor]) -> Parts:
+    """The parts of two operands, made only where they are wanted."""
+    return a() if n.needs(0) else None, b() if n.needs(1) else None
+
+
+# ---- elementwise
+
+
+@rule(Op.CAST)
+def _cast(n: Node, g: Tensor) -> Parts:
+    return (cast(g, n.dtypes[0]),)
+
+
+@rule(Op.NEG)
+def _neg(n: Node, g: Tensor) -> Parts:
+    return (-g,)
+
+
+@rule(Op.RECIP, output=True)
+def _recip(n: Node, g: Tensor) -> Parts:
+    y = n.y(g)
+    return (-(g * y * y),)
+
+
+@rule(Op.SQRT, output=True)
+def _sqrt(n: Node, g: Tensor) -> Parts:
+    return (g * 0.5 / n.y(g),)
+
+
+@rule(Op.EXP2, output=True)
+def _exp2(n: Node, g: Tensor) -> Parts:
+    return (g * n.y(g) * math.log(2),)
+
+
+@rule(Op.LOG2, inputs=True)
+def _log2(n: Node, g: Tensor) -> Parts:
+    return (g / n.x(g) * math.log2(math.e),)
+
+
+@rule(Op.SIN, inputs=True)
+def _sin(n: Node, g: Tensor) -> Parts:
+    return (g * tr.cos(n.x(g)),)
+
+
+@rule(Op.TRUNC)
+def _trunc(n: Node, g: Tensor) -> Parts:
+    return (g.zeros_like(),)
+
+
+@rule(Op.ADD)
+def _add(n: Node, g: Tensor) -> Parts:
+    return g, g
+
+
+@rule(Op.SUB)
+def _sub(n: Node, g: Tensor) -> Parts:
+    return _split(n, lambda: g, lambda: -g)
+
+
+@rule(Op.MUL, inputs=True)
+def _mul(n: Node, g: Tensor) -> Parts:
+    return _split(n, lambda: g * n.x(g, 1), lambda: g * n.x(g, 0))
+
+
+@rule(Op.DIV, inputs=True, output=True)
+def _div(n: Node, g: Tensor) -> Parts:
+    return _split(n, lambda: g / n.x(g, 1), lambda: -(g / n.x(g, 1) * n.y(g)))
+
+
+@rule(Op.IDIV)
+def _idiv(n: Node, g: Tensor) -> Parts:
+    return g.zeros_like(), g.zeros_like()
+
+
+@rule(Op.MOD, inputs=True)
+def _mod(n: Node, g: Tensor) -> Parts:
+    return _split(n, lambda: g, lambda: -(g * (n.x(g, 0) // n.x(g, 1))))
+
+
+@rule(Op.MAX, inputs=True)
+def _max(n: Node, g: Tensor) -> Parts:
+    a, b = n.x(g, 0).detach(), n.x(g, 1).detach()
+    shared = where(a == b, g * 0.5, 0.0)
+    return _split(n, lambda: where(a > b, g, shared), lambda: where(a < b, g, shared))
+
+
+@rule(Op.WHERE, inputs=True)
+def _where(n: Node, g: Tensor) -> Parts:
+    chosen = n.x(g, 0)
+    return (None, where(chosen, g, 0.0) if n.needs(1) else None, where(chosen, 0.0, g) if n.needs(2) else None)
+
+
+@rule(Composite.EXP, output=True)
+def _exp(n: Node, g: Tensor) -> Parts:
+    return (g * n.y(g),)
+
+
+@rule(Composite.EXPM1, output=True)
+def _expm1(n: Node, g: Tensor) -> Parts:
+    return (g * (n.y(g) + 1.0),)
+
+
+@rule(Composite.LOG1P, inputs=True)
+def _log1p(n: Node, g: Tensor) -> Parts:
+    return (g / (n.x(g) + 1.0),)
+
+
+@rule(Composite.COS, inputs=True)
+def _cos(n: Node, g: Tensor) -> Parts:
+    return (-(g * tr.sin(n.x(g))),)
+
+
+@rule(Composite.TANH, output=True)
+def _tanh(n: Node, g: Tensor) -> Parts:
+    y = n.y(g)
+    return (g * (1.0 - y * y),)
+
+
+@rule(Composite.SIGMOID, output=True)
+def _sigmoid(n: Node, g: Tensor) -> Parts:
+    y = n.y(g)
+    return (g * y * (1.0 - y),)
+
+
+@rule(Composite.ERF, inputs=True)
+def _erf(n: Node, g: Tensor) -> Parts:
+    x = n.x(g)
+    return (g * tr.exp(-(x * x)) * (2 / math.sqrt(math.pi)),)
+
+
+@rule(Composite.POW, inputs=True, output=True)
+def _pow(n: Node, g: Tensor) -> Parts:
+    x, y = n.x(g, 0), n.x(g, 1)
+
+    def base() -> Tensor:
+        return where(y == 0, 0.0, g * y * tr.power(x, y - 1.0))
+
+    def exponent() -> Tensor:
+        zero = x == 0
+        slope = n.y(g) * tr.log(where(zero, 1.0, x))
+        return g * where(zero, where(y >= 0, 0.0, constant(y, -math.inf)), slope)
+
+    return _split(n, base, exponent)
+
+
+@rule(Composite.ABS, inputs=True)
+def _abs(n: Node, g: Tensor) -> Parts:
+    x = n.x(g).detach()
+    return (where(x > 0, g, where(x < 0, -g, x * 0.0)),)
+
+
+@rule(Composite.RELU, output=True)
+def _relu(n: Node, g: Tensor) -> Parts:
+    return (where(n.y(g).detach() > 0, g, 0.0),)
+
+
+@rule(Composite.CLAMP, inputs=True)
+def _clamp(n: Node, g: Tensor) -> Parts:
+    x, (low, high) = n.x(g).detach(), n.arg
+    if low is not None:
+        g = where(x >= g._new(low), g, 0.0)
+    if high is not None:
+        g = where(x <= g._new(high), g, 0.0)
+    return (g,)
+
+
+# ---- along axes
+
+
+@rule(Op.SUM)
+def _sum(n: Node, g: Tensor) -> Parts:
+    return (apply(Op.EXPAND, n.shapes[0], g),)
+
+
+@rule(Op.AMAX, inputs=True, output=True)
+def _amax(n: Node, g: Tensor) -> Parts:
+    x = n.x(g).detach()
+    best = x == apply(Op.EXPAND, n.shapes[0], n.y(g).detach())
+    share = g / apply(Op.SUM, n.arg, cast(best, g.dtype))
+    return (where(best, apply(Op.EXPAND, n.shapes[0], share), 0.0),)
+
+
+@rule(Op.PROD, inputs=True)
+def _prod(n: Node, g: Tensor) -> Parts:
+    """The product of all others: of those before, by a scan, and those after; right also where some are zero."""
+    shape, axes = n.shapes[0], n.arg
+    rest = [i for i in range(len(shape)) if i not in axes]
+    order = (*rest, *axes)
+    moved = apply(Op.PERMUTE, order, n.x(g))
+    flat = apply(Op.RESHAPE, (*[shape[i] for i in rest], math.prod(shape[i] for i in axes)), moved)
+    others = _products_before(flat) * _reversed(_products_before(_reversed(flat)))
+    back = apply(Op.RESHAPE, moved.shape, others)
+    inverse = tuple(sorted(range(len(order)), key=order.__getitem__))
+    return (apply(Op.EXPAND, shape, g) * apply(Op.PERMUTE, inverse, back),)
+
+
+def _reversed(x: Tensor) -> Tensor:
+    return apply(Op.FLIP, (x.ndim - 1,), x)
+
+
+def _products_before(x: Tensor) -> Tensor:
+    """Along the last axis, the product of all elements before each; 1 for the first."""
+    if x.shape[-1] == 0:
+        return x
+    lead = x.shape[:-1]
+    ones = constant(x, 1.0, shape=(*lead, 1))
+    shorter = apply(Op.SLICE, (*[(0, m, 1) for m in lead], (0, x.shape[-1] - 1, 1)), x)
+    return Tensor.cat([ones, apply(Op.SCAN, (Op.MUL, x.ndim - 1), shorter)], dim=-1)
+
+
+@rule(Op.SCAN, inputs=True, output=True)
+def _scan(n: Node, g: Tensor) -> Parts:
+    op, axis = n.arg
+    return ({Op.ADD: _cumsum, Op.MUL: _cumprod, Op.MAX: _cummax}[op](n, g, axis),)
+
+
+def _sum_after(g: Tensor, axis: int) -> Tensor:
+    """Along ``axis``, the sum of each element and all after it."""
+    return apply(Op.FLIP, (axis,), apply(Op.SCAN, (Op.ADD, axis), apply(Op.FLIP, (axis,), g)))
+
+
+def _cumsum(n: Node, g: Tensor, axis: int) -> Tensor:
+    return _sum_after(g, axis)
+
+
+def _cumprod(n: Node, g: Tensor, axis: int) -> Tensor:
+    """sum(g * y) from each element on, divided by it; at the first zero, from products without it; 0 at later zeros."""
+    x, y = n.x(g), n.y(g)
+    zero = (x == 0).detach()
+    first = zero & (apply(Op.SCAN, (Op.ADD, axis), cast(zero, g.dtype)) == 1)
+    without = apply(Op.SCAN, (Op.MUL, axis), where(first, 1.0, x))
+    regular = _sum_after(g * y, axis) / where(zero, 1.0, x)
+    return where(first, _sum_after(g * without, axis), where(zero, 0.0, regular))
+
+
+def _cummax(n: Node, g: Tensor, axis: int) -> Tensor:
+    """To the latest element that attains the maximum so far."""
+    x, y = n.x(g).detach(), n.y(g).detach()
+    place = apply(Op.SCAN, (Op.MAX, axis), where(x == y, positions(x, axis), 0))
+    return apply(Op.SCATTER, (axis, Op.ADD), g.zeros_like(), place, g)
+
+
+# ---- movement
+
+
+@rule(Op.RESHAPE)
+def _reshape(n: Node, g: Tensor) -> Parts:
+    return (apply(Op.RESHAPE, n.shapes[0], g),)
+
+
+@rule(Op.PERMUTE)
+def _permute(n: Node, g: Tensor) -> Parts:
+    return (apply(Op.PERMUTE, tuple(sorted(range(len(n.arg)), key=n.arg.__getitem__)), g),)
+
+
+@rule(Op.EXPAND)
+def _expand(n: Node, g: Tensor) -> Parts:
+    axes = tuple(i for i, (a, b) in enumerate(zip(n.shapes[0], n.arg, strict=True)) if a != b)
+    return (apply(Op.SUM, axes, g),)
+
+
+@rule(Op.FLIP)
+def _flip(n: Node, g: Tensor) -> Parts:
+    return (apply(Op.FLIP, n.arg, g),)
+
+
+@rule(Op.SLICE)
+def _slice(n: Node, g: Tensor) -> Parts:
+    amounts = []
+    for size, count, (start, _, step) in zip(n.shapes[0], g.shape, n.arg, strict=True):
+        last = start + (count - 1) * step
+        amounts.append((start, size - last - 1, step - 1) if count else (0, size, 0))
+    return (apply(Op.PAD, tuple(amounts), g),)
+
+
+@rule(Op.PAD)
+def _pad(n: Node, g: Tensor) -> Parts:
+    ranges = [
+        (low, low + max((size - 1) * (interior + 1) + 1, 0) if size else low, interior + 1)
+        for size, (low, _, interior) in zip(n.shapes[0], n.arg, strict=True)
+    ]
+    return (apply(Op.SLICE, tuple(ranges), g),)
+
+
+@rule(Op.WINDOW)
+def _window(n: Node, g: Tensor) -> Parts:
+    return (apply(Op.UNWINDOW, (n.arg, n.shapes[0][len(n.shapes[0]) - len(n.arg) :]), g),)
+
+
+@rule(Op.UNWINDOW)
+def _unwindow(n: Node, g: Tensor) -> Parts:
+    return (apply(Op.WINDOW, n.arg[0], g),)
+
+
+# ---- indices given by data
+
+
+@rule(Op.GATHER, inputs=True)
+def _gather(n: Node, g: Tensor) -> Parts:
+    base = constant(g, 0, shape=n.shapes[0])
+    return apply(Op.SCATTER, (n.arg, Op.ADD), base, n.x(g, 1), g), None
+
+
+@rule(Op.SCATTER, inputs=True)
+def _scatter(n: Node, g: Tensor) -> Parts:
+    axis, how = n.arg
+    index = n.x(g, 1)
+    if how not in (Op.ADD, None):
+        raise GradientError(f"scatter with {how.name.lower()} has no gradient; use scatter_add, or detach the operands")
+    base = g if how is Op.ADD else apply(Op.SCATTER, (axis, None), g, index, constant(g, 0, shape=n.shapes[2]))
+    part = apply(Op.GATHER, axis, g, index) if n.needs(2) else None
+    if part is not None and how is None:  # of equal indices only the last was kept
+        part = where(_kept(index, n.shapes[0], axis), part, 0.0)
+    return base, None, part
+
+
+def _kept(index: Tensor, shape: Sequence[int], axis: int) -> Tensor:
+    """Whether each write of a scatter is the last to its place."""
+    order = apply(Op.EXPAND, index.shape, positions(index, axis))
+    last = apply(Op.SCATTER, (axis, None), constant(order, -1, shape=tuple(shape)), index, order)
+    return apply(Op.GATHER, axis, last, index) == order
+
+
+# ---- storage
+
+
+@rule(Op.CONTIGUOUS)
+def _contiguous(n: Node, g: Tensor) -> Parts:
+    return (g,)
+
+
+@rule(Op.COPY)
+def _copy(n: Node, g: Tensor) -> Parts:
+    source, target = n.arg
+    return (apply(Op.COPY, (target, source), g),)
+
+
+# ---- transformations of functions
+
+
+def value_and_grad(
+    function: Callable[..., Tensor], argnums: int | Sequence[int] = 0
+) -> Callable[..., tuple[Tensor, Any]]:
+    """A function that returns ``function``'s value, a scalar, and its gradients with respect to the arguments ``argnums``.
+
+    The gradient is a Tensor for one number and a tuple for several. Nesting gives higher derivatives.
+    Raises GradientError for arguments that are not float tensors.
+    """
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
+        outer = is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
+        inputs = list(args)
+        for i in numbers:
+            a = args[i]
+            if not isinstance(a, Tensor) or not a.dtype.is_float:
+                raise GradientError(f"argument {i} of {function.__name__} must be a float tensor to be differentiated by")
+            inputs[i] = a.reshape(a.shape) if a.requires_grad else a.detach().requires_grad_()
+        value = function(*inputs, **kwargs)
+        targets = [inputs[i] for i in numbers]
+        found = value.gradient(*targets, create_graph=outer, retain_graph=outer)
+        return (value if outer else value.detach()), (found[0] if isinstance(argnums, int) else tuple(found))
+
+    return wrapper
+
+
+def grad(function: Callable[..., Tensor], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+    """A function that returns the gradients of ``function`` as :func:`value_and_grad` does, without the value."""
+    both = value_and_grad(function, argnums)
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return both(*args, **kwargs)[1]
+
+    return wrapper

@@ -1,0 +1,440 @@
+"""Tensor: a handle on an immutable value. This file lists what it can do; the functions are in the files beside it."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+from dawdle.dtype import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    int16,
+    int32,
+    int64,
+    to_dtype,
+    uint8,
+)
+from dawdle.errors import GradientError, ShapeError
+from dawdle.lazy import build
+from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.ops import Op
+from dawdle.runtime.trace import note_attribute, note_read
+from dawdle.runtime.trace import note_attribute
+from dawdle.tensor import (
+    activation,
+    autograd,
+    convolution,
+    creation,
+    elementwise,
+    indexing,
+    interop,
+    linalg,
+    movement,
+    normalize as normalization,
+    printing,
+    reduce,
+    sampling,
+    transcendental,
+)
+from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
+from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to
+from dawdle.tensor.elementwise import inplace, operator
+
+Bool, Int = bool, int  # the class has methods of these names
+
+
+class Tensor:
+    """An array of one dtype on one device, computed when its elements are needed.
+
+    ``Tensor(data, dtype=None, device=None, requires_grad=False)`` copies numbers, nested lists, NumPy arrays, and anything
+    with ``__array__`` or ``__dlpack__``. Python's floats become float32 and its integers int64; arrays keep their dtype.
+
+    A tensor denotes an immutable value: in-place operators, ``x[...] = y`` and :meth:`assign` make the handle denote
+    another one, and whatever was computed from the old value before keeps it.
+    """
+
+    __slots__ = ("__weakref__", "_grad", "_node", "lazy")
+    __hash__ = object.__hash__
+    __array_ufunc__ = None  # so that ``ndarray + tensor`` comes to __radd__
+    __array_priority__ = 1000
+
+    lazy: LazyBuffer
+    _node: Node | None
+    _grad: Tensor | None
+
+    training: ClassVar[Bool] = False  # see train()
+
+    def __init__(
+        self, data: Any, dtype: object | None = None, device: str | None = None, requires_grad: Bool = False
+    ) -> None:
+        if isinstance(data, Tensor):
+            with no_grad():
+                self.lazy = interop.to(data, dtype=dtype, device=device).lazy
+        elif isinstance(data, LazyBuffer):
+            self.lazy = data
+        else:
+            self.lazy = interop.from_data(data, dtype, device)
+        self._node = None
+        self._grad = None
+        self.requires_grad_(requires_grad)
+
+    # ---- how operations make tensors
+
+    def _new(self, lazy: LazyBuffer, node: Node | None = None) -> Tensor:
+        out = Tensor.__new__(Tensor)
+        out.lazy, out._node, out._grad = lazy, node, None
+        return out
+
+    @staticmethod
+    def _wrap(lazy: LazyBuffer) -> Tensor:
+        out = Tensor.__new__(Tensor)
+        out.lazy, out._node, out._grad = lazy, None, None
+        return out
+
+    @staticmethod
+    def _of(data: Any, device: str) -> Tensor:
+        return Tensor._wrap(interop.from_data(data, None, device))
+
+    @staticmethod
+    def _iota(n: Int, dtype: DType | None, device: str) -> Tensor:
+        return Tensor._wrap(build.iota(n, dtype or int64, device))
+
+    _rebind = autograd.rebind
+    _device_name = staticmethod(interop.device_name)
+
+    # ---- properties
+
+    @property
+    def shape(self) -> tuple[Int, ...]:
+        """The size of each dimension."""
+        return self.lazy.shape
+
+    @property
+    def ndim(self) -> Int:
+        """The number of dimensions."""
+        return len(self.lazy.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.lazy.dtype
+
+    @property
+    def device(self) -> str:
+        """The name of the device that holds the elements."""
+        return self.lazy.device
+
+    @property
+    def nbytes(self) -> Int:
+        """Bytes that the elements take."""
+        return self.lazy.nbytes
+
+    def size(self, dim: Int | None = None) -> Any:
+        """The shape, or the size of one dimension."""
+        return self.shape if dim is None else self.shape[axis_of(dim, self.ndim, "size", self.shape)]
+
+    def numel(self) -> Int:
+        """The number of elements."""
+        return self.lazy.size
+
+    def dim(self) -> Int:
+        """The number of dimensions."""
+        return self.ndim
+
+    def element_size(self) -> Int:
+        """Bytes that one element takes."""
+        return self.dtype.itemsize
+
+    def is_floating_point(self) -> Bool:
+        """Whether the dtype is a float."""
+        return self.dtype.is_float
+
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its dimensions in reverse order."""
+        return movement.reversed_dims(self)
+
+    @property
+    def mT(self) -> Tensor:
+        """The tensor with its last two dimensions exchanged."""
+        return movement.matrix_transpose(self)
+
+    # ---- gradients
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that :meth:`backward` gathered here, or None."""
+        note_attribute(self, "grad", written=False)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        note_attribute(self, "grad", written=True)
+        self._grad = value
+
+    @property
+    def requires_grad(self) -> Bool:
+        """Whether gradients with respect to this tensor, or to what it was computed from, are recorded."""
+        return self._node is not None and self._node.tracked
+
+    @requires_grad.setter
+    def requires_grad(self, wanted: Bool) -> None:
+        self.requires_grad_(wanted)
+
+    def requires_grad_(self, requires_grad: Bool = True) -> Tensor:
+        """Say whether gradients with respect to this tensor are wanted. Raises GradientError unless it holds floats."""
+        if requires_grad == self.requires_grad:
+            return self
+        if not requires_grad:
+            self._node = None
+        elif not self.lazy.dtype.is_float:
+            raise GradientError(f"only floats have gradients, this tensor holds {self.lazy.dtype.name}; cast it with .float()")
+        else:
+            self._node = autograd.leaf_node(self)
+        return self
+
+    @property
+    def grad(self) -> Tensor | None:
+        """The gradient that backward() has gathered for this leaf, None before."""
+        note_attribute(self, "grad", False)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: Tensor | None) -> None:
+        note_attribute(self, "grad", True)
+        self._grad = value
+
+    @property
+    def is_leaf(self) -> Bool:
+        """Whether the tensor was created, not computed from others that require gradients."""
+        return self._node is None or not self._node.tracked or self._node.leaf is not None
+
+    def detach(self) -> Tensor:
+        """The same value, which gradients don't flow through."""
+        note_read(self)
+        return self._new(self.lazy, DETACHED)
+
+    def clone(self) -> Tensor:
+        """The same value under another handle, which gradients flow through."""
+        return apply(Op.RESHAPE, self.lazy.shape, self)
+
+    @staticmethod
+    @contextmanager
+    def train(mode: Bool = True) -> Iterator[None]:
+        """``with Tensor.train():`` sets ``Tensor.training``, which switches dropout on."""
+        saved = Tensor.training
+        Tensor.training = mode
+        try:
+            yield
+        finally:
+            Tensor.training = saved
+
+    backward = autograd.backward
+    gradient = autograd.gradients
+    no_grad = no_grad
+    enable_grad = enable_grad
+
+    # ---- in and out
+
+    numpy = interop.numpy
+    item = interop.item
+    tolist = interop.tolist
+    realize = interop.realize
+    to = interop.to
+    bitcast = interop.bitcast
+    from_numpy = classmethod(interop.from_numpy)
+    from_dlpack = classmethod(interop.from_dlpack)
+    __array__ = interop.array
+    __dlpack__ = interop.dlpack
+    __dlpack_device__ = interop.dlpack_device
+    __len__ = interop.length
+    __iter__ = interop.iterate
+    __index__ = interop.index
+    __repr__ = printing.represent
+    __format__ = printing.display
+
+    def __bool__(self) -> Bool:
+        return Bool(interop.item(self))
+
+    def __int__(self) -> Int:
+        return Int(interop.item(self))
+
+    def __float__(self) -> Any:
+        return interop.as_float(self)
+
+    def __contains__(self, value: Operand) -> Bool:
+        return Bool(interop.item(reduce.any(elementwise.eq(self, value))))
+
+    def __deepcopy__(self, memo: dict[Int, Any]) -> Tensor:
+        return interop.duplicate(self, memo)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return interop.pickled(self)
+
+    def astype(self, dtype: object) -> Tensor:
+        """The values in another dtype."""
+        return apply(Op.CAST, to_dtype(dtype), self)
+
+    cast = type = astype
+
+    def type_as(self, other: Tensor) -> Tensor:
+        """The values in the dtype of ``other``."""
+        return self.astype(other.dtype)
+
+    def assign(self, value: Operand) -> Tensor:
+        """Make this handle denote ``value``, broadcast and cast to its shape and dtype, on its device. Returns it.
+
+        Raises ShapeError where the shape doesn't fit.
+        """
+        x = value if isinstance(value, Tensor) else Tensor(value, device=self.device)
+        if broadcast_shape("assign", self.shape, x.shape) != self.shape:
+            raise ShapeError(f"can't assign a value of shape {x.shape} to a tensor of shape {self.shape}; reshape or reduce it")
+        return self._rebind(expand_to(interop.to(x, self.dtype, device=self.device), self.shape))
+
+    copy_ = assign
+
+    # ---- creation
+
+    zeros = classmethod(creation.zeros)
+    ones = classmethod(creation.ones)
+    full = classmethod(creation.full)
+    empty = classmethod(creation.zeros)
+    eye = classmethod(creation.eye)
+    arange = classmethod(creation.arange)
+    linspace = classmethod(creation.linspace)
+    zeros_like = creation.zeros_like
+    ones_like = creation.ones_like
+    full_like = creation.full_like
+    empty_like = creation.zeros_like
+    rand = classmethod(sampling.rand)
+    randn = classmethod(sampling.randn)
+    randint = classmethod(sampling.randint)
+    uniform = classmethod(sampling.uniform)
+    normal = classmethod(sampling.normal)
+    rand_like = sampling.rand_like
+    randn_like = sampling.randn_like
+    bernoulli = sampling.bernoulli
+    manual_seed = staticmethod(sampling.default_generator.manual_seed)
+
+    # ---- elements
+
+    add, sub, mul, div = elementwise.add, elementwise.sub, elementwise.mul, elementwise.div
+    __add__, __radd__ = operator(elementwise.add), operator(elementwise.add, True)
+    __sub__, __rsub__ = operator(elementwise.sub), operator(elementwise.sub, True)
+    __mul__, __rmul__ = operator(elementwise.mul), operator(elementwise.mul, True)
+    __truediv__, __rtruediv__ = operator(elementwise.div), operator(elementwise.div, True)
+    __floordiv__, __rfloordiv__ = operator(elementwise.floordiv), operator(elementwise.floordiv, True)
+    __mod__, __rmod__ = operator(elementwise.mod), operator(elementwise.mod, True)
+    __pow__, __rpow__ = operator(transcendental.power), operator(transcendental.power, True)
+    __matmul__, __rmatmul__ = operator(linalg.matmul), linalg.rmatmul
+    __and__, __rand__ = operator(elementwise.bitand), operator(elementwise.bitand, True)
+    __or__, __ror__ = operator(elementwise.bitor), operator(elementwise.bitor, True)
+    __xor__, __rxor__ = operator(elementwise.bitxor), operator(elementwise.bitxor, True)
+    __lshift__, __rlshift__ = operator(elementwise.lshift), operator(elementwise.lshift, True)
+    __rshift__, __rrshift__ = operator(elementwise.rshift), operator(elementwise.rshift, True)
+    __iadd__, __isub__, __imul__ = inplace(elementwise.add), inplace(elementwise.sub), inplace(elementwise.mul)
+    __itruediv__, __ifloordiv__ = inplace(elementwise.div), inplace(elementwise.floordiv)
+    __imod__, __ipow__ = inplace(elementwise.mod), inplace(transcendental.power)
+    __iand__, __ior__, __ixor__ = inplace(elementwise.bitand), inplace(elementwise.bitor), inplace(elementwise.bitxor)
+    __ilshift__, __irshift__ = inplace(elementwise.lshift), inplace(elementwise.rshift)
+    __neg__, __invert__, __abs__ = elementwise.neg, elementwise.invert, elementwise.absolute
+    __lt__, __gt__ = operator(elementwise.lt), operator(elementwise.gt)
+    __le__, __ge__ = operator(elementwise.le), operator(elementwise.ge)
+    __eq__, __ne__ = operator(elementwise.eq), operator(elementwise.ne)  # type: ignore[assignment]
+    true_divide = elementwise.div
+    floor_divide, remainder = elementwise.floordiv, elementwise.mod
+    neg, reciprocal, square = elementwise.neg, elementwise.reciprocal, elementwise.square
+    abs, sign = elementwise.absolute, elementwise.sign
+    maximum, minimum, clamp, clip = elementwise.maximum, elementwise.minimum, elementwise.clamp, elementwise.clamp
+    lt, gt, le, ge = elementwise.lt, elementwise.gt, elementwise.le, elementwise.ge
+    eq, ne, isclose = elementwise.eq, elementwise.ne, elementwise.isclose
+    isnan, isinf, isfinite = elementwise.isnan, elementwise.isinf, elementwise.isfinite
+    bitwise_and, bitwise_or, bitwise_xor = elementwise.bitand, elementwise.bitor, elementwise.bitxor
+    bitwise_not = elementwise.invert
+    logical_not, logical_and = elementwise.logical_not, elementwise.logical_and
+    logical_or, logical_xor = elementwise.logical_or, elementwise.logical_xor
+    masked_fill, lerp = elementwise.masked_fill, elementwise.lerp
+    trunc, floor, ceil, round, frac = (
+        elementwise.trunc, elementwise.floor, elementwise.ceil, elementwise.round, elementwise.frac
+    )  # fmt: skip
+    exp, exp2, expm1 = transcendental.exp, transcendental.exp2, transcendental.expm1
+    log, log2, log10, log1p = transcendental.log, transcendental.log2, transcendental.log10, transcendental.log1p
+    logaddexp, pow, erf = transcendental.logaddexp, transcendental.power, transcendental.erf
+    sqrt, rsqrt = transcendental.sqrt, transcendental.rsqrt
+    sin, cos, tan = transcendental.sin, transcendental.cos, transcendental.tan
+    sinh, cosh, tanh, sigmoid = transcendental.sinh, transcendental.cosh, transcendental.tanh, transcendental.sigmoid
+
+    def where(self, a: Operand, b: Operand) -> Tensor:
+        """``a`` where this bool tensor holds, else ``b``. ``Tensor.where(condition, a, b)`` reads like PyTorch's."""
+        return elementwise.where(self, a, b)
+
+    # ---- activations
+
+    relu, relu6, leaky_relu, gelu = activation.relu, activation.relu6, activation.leaky_relu, activation.gelu
+    silu, swish, mish, elu = activation.silu, activation.silu, activation.mish, activation.elu
+    selu, celu, softplus, softsign = activation.selu, activation.celu, activation.softplus, activation.softsign
+    logsigmoid, hardtanh = activation.logsigmoid, activation.hardtanh
+    hardsigmoid, hardswish, dropout = activation.hardsigmoid, activation.hardswish, activation.dropout
+
+    # ---- along dimensions
+
+    sum, prod, mean = reduce.sum, reduce.prod, reduce.mean
+    var, std, var_mean, norm = reduce.var, reduce.std, reduce.var_mean, reduce.norm
+    max, amax, min, amin = reduce.amax, reduce.amax, reduce.amin, reduce.amin
+    argmax, argmin, any, all = reduce.argmax, reduce.argmin, reduce.any, reduce.all
+    logsumexp, softmax, log_softmax = reduce.logsumexp, reduce.softmax, reduce.log_softmax
+    cumsum, cumprod, cummax = reduce.cumsum, reduce.cumprod, reduce.cummax
+
+    # ---- shape
+
+    reshape, view, flatten, unflatten = movement.reshape, movement.reshape, movement.flatten, movement.unflatten
+    permute, transpose, movedim = movement.permute, movement.transpose, movement.movedim
+    squeeze, unsqueeze, expand, broadcast_to = movement.squeeze, movement.unsqueeze, movement.expand, movement.expand
+    flip, pad, shrink, roll = movement.flip, movement.pad, movement.shrink, movement.roll
+    repeat, repeat_interleave = movement.repeat, movement.repeat_interleave
+    split, chunk, unbind, unfold = movement.split, movement.chunk, movement.unbind, movement.unfold
+    diagonal, tril, triu, contiguous = movement.diagonal, movement.tril, movement.triu, movement.contiguous
+    cat, stack = movement.cat_method, movement.stack_method
+
+    def expand_as(self, other: Tensor) -> Tensor:
+        """Broadcast to the shape of ``other``."""
+        return movement.expand(self, *other.shape)
+
+    def view_as(self, other: Tensor) -> Tensor:
+        """Reshaped to the shape of ``other``."""
+        return movement.reshape(self, *other.shape)
+
+    # ---- indexing
+
+    __getitem__, __setitem__ = indexing.getitem, indexing.setitem
+    gather, take_along_dim, index_select = indexing.gather, indexing.take_along_dim, indexing.index_select
+    scatter, scatter_add, index_add = indexing.scatter, indexing.scatter_add, indexing.index_add
+    masked_select, nonzero, one_hot = indexing.masked_select, indexing.nonzero, indexing.one_hot
+    select, narrow = indexing.select, indexing.narrow
+
+    # ---- products, layers
+
+    matmul, dot, outer, cross, linear = linalg.matmul, linalg.dot, linalg.outer, linalg.cross, linalg.linear
+    mm = bmm = linalg.matmul
+    einsum = staticmethod(linalg.einsum)
+    scaled_dot_product_attention = linalg.scaled_dot_product_attention
+    conv1d = conv2d = conv3d = convolution.conv
+    conv_transpose1d = conv_transpose2d = conv_transpose3d = convolution.conv_transpose
+    max_pool2d, avg_pool2d = convolution.max_pool, convolution.avg_pool
+    batchnorm, layernorm, rms_norm, normalize = (
+        normalization.batchnorm, normalization.layernorm, normalization.rms_norm, normalization.normalize
+    )  # fmt: skip
+    cross_entropy, nll_loss = normalization.cross_entropy, normalization.nll_loss
+    sparse_categorical_crossentropy = normalization.sparse_categorical_crossentropy
+
+    # ---- dtypes; last, for their names are those of Python's own types
+
+    half, bfloat16, double, long = (
+        interop.casts(float16), interop.casts(bfloat16), interop.casts(float64), interop.casts(int64)
+    )  # fmt: skip
+    short, byte = interop.casts(int16), interop.casts(uint8)
+    float, int, bool = interop.casts(float32), interop.casts(int32), interop.casts(bool_)

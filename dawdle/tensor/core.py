@@ -1,0 +1,197 @@
+"""How every operation is built: operands become tensors of one shape and dtype, a graph node is made, and recorded."""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from dawdle.dtype import DEFAULT_FLOAT, DType, bfloat16, float16, float32, promote, promote_scalar
+from dawdle.errors import ShapeError
+from dawdle.lazy import build
+from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.ops import BINARY, REDUCE, UNARY, Op
+from dawdle.runtime.trace import note_read
+from dawdle.runtime.trace import note_read
+from dawdle.tensor.autograd import Composite, no_grad, record
+
+if TYPE_CHECKING:
+    from dawdle.tensor import Tensor
+
+Scalar: TypeAlias = "bool | int | float"
+Operand: TypeAlias = "Tensor | bool | int | float | np.ndarray[Any, Any] | Sequence[Any]"
+Dim: TypeAlias = "int | Sequence[int] | None"
+Shape = tuple[int, ...]
+
+HALF = (float16, bfloat16)
+
+# how a node is built from its operands and the argument that its gradient rule will see
+BUILD: dict[Op, Callable[..., LazyBuffer]] = {
+    **{op: functools.partial(lambda op, arg, a: build.unary(op, a), op) for op in UNARY - {Op.CAST, Op.BITCAST}},
+    **{op: functools.partial(lambda op, arg, a, b: build.binary(op, a, b), op) for op in BINARY},
+    **{op: functools.partial(lambda op, arg, a: build.reduce(op, a, arg), op) for op in REDUCE},
+    Op.CAST: lambda arg, a: build.cast(a, arg),
+    Op.BITCAST: lambda arg, a: build.bitcast(a, arg),
+    Op.WHERE: lambda arg, c, a, b: build.where(c, a, b),
+    Op.SCAN: lambda arg, a: build.scan(arg[0], a, arg[1]),
+    Op.RESHAPE: lambda arg, a: build.reshape(a, arg),
+    Op.PERMUTE: lambda arg, a: build.permute(a, arg),
+    Op.EXPAND: lambda arg, a: build.expand(a, arg),
+    Op.FLIP: lambda arg, a: build.flip(a, arg),
+    Op.SLICE: lambda arg, a: build.slice_(a, arg),
+    Op.PAD: lambda arg, a: build.pad(a, arg),
+    Op.WINDOW: lambda arg, a: build.window(a, arg),
+    Op.UNWINDOW: lambda arg, a: build.unwindow(a, arg[0], arg[1]),
+    Op.GATHER: lambda arg, a, i: build.gather(a, i, arg),
+    Op.SCATTER: lambda arg, base, i, a: build.scatter(base, i, a, arg[0], arg[1]),
+    Op.CONTIGUOUS: lambda arg, a: build.contiguous(a),
+    Op.COPY: lambda arg, a: build.copy(a, arg[1]),
+}
+
+
+def apply(op: Op, arg: Any, *operands: Tensor) -> Tensor:
+    """The primitive ``op`` on tensors, recorded for gradients. ``arg`` is as in :data:`BUILD`."""
+    note_read(*operands)
+    note_read(*operands)
+    lazy = BUILD[op](arg, *[t.lazy for t in operands])
+    return operands[0]._new(lazy, record(op, arg, operands, lazy))
+
+
+def composite(kind: Composite, value: Callable[..., Tensor], *operands: Tensor, arg: Any = None) -> Tensor:
+    """``value(*operands)``, whose gradient is the rule for ``kind`` and not that of the operations it is made of."""
+    with no_grad():
+        result = value(*operands)
+    return result._new(result.lazy, record(kind, arg, operands, result.lazy))
+
+
+def dims(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator: the keywords ``axis`` and ``axes`` mean ``dim``, and ``keepdims`` means ``keepdim``, as in NumPy."""
+    aliases = {"axis": "dim", "axes": "dim", "keepdims": "keepdim"}
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        for alias, name in aliases.items():
+            if alias in kwargs:
+                if name in kwargs:
+                    raise TypeError(f"{function.__name__}() got both {name!r} and its alias {alias!r}; pass one")
+                kwargs[name] = kwargs.pop(alias)
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+def axis_of(dim: int, ndim: int, what: str, shape: Shape) -> int:
+    """``dim`` counted from the front. A 0-dimensional tensor accepts 0 and -1, as in PyTorch."""
+    if not isinstance(dim, (int, np.integer)):
+        raise ShapeError(f"{what}: dim must be an integer, got {dim!r}")
+    if not -max(ndim, 1) <= dim < max(ndim, 1):
+        fix = f"use -{ndim} to {ndim - 1}" if ndim else "it has none"
+        raise ShapeError(f"{what}: dim {dim} is out of range for shape {shape} with {ndim} dimensions; {fix}")
+    return int(dim) % max(ndim, 1)
+
+
+def axes_of(dim: Dim, x: Tensor, what: str) -> Shape:
+    """The distinct axes that ``dim`` names (all for None), in increasing order."""
+    shape = x.lazy.shape
+    n = len(shape)
+    if dim is None:
+        return tuple(range(n))
+    if isinstance(dim, (int, np.integer)):
+        return (axis_of(int(dim), n, what, shape),)[: max(n, 0)] if n else _none(int(dim), what, shape)
+    out = sorted(axis_of(d, n, what, shape) for d in dim)
+    if len(set(out)) < len(out):
+        raise ShapeError(f"{what}: dims {tuple(dim)} name a dimension of shape {shape} twice")
+    return tuple(out) if n else ()
+
+
+def _none(dim: int, what: str, shape: Shape) -> Shape:
+    axis_of(dim, 0, what, shape)
+    return ()
+
+
+def shape_args(shape: Sequence[Any], what: str) -> Shape:
+    """A shape given as ``f(2, 3)`` or ``f((2, 3))``."""
+    if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
+        shape = shape[0]
+    for n in shape:
+        if not isinstance(n, (int, np.integer)) or isinstance(n, bool):
+            raise ShapeError(f"{what}: a shape holds integers, got {n!r} in {tuple(shape)}")
+    return tuple(int(n) for n in shape)
+
+
+def broadcast_shape(what: str, *shapes: Shape) -> Shape:
+    """The common shape by NumPy's rules: aligned at the end, sizes equal or 1."""
+    first = shapes[0]
+    if all(s == first for s in shapes):
+        return first
+    out = []
+    n = max(map(len, shapes))
+    for column in zip(*[(1,) * (n - len(s)) + s for s in shapes], strict=True):
+        sizes = set(column) - {1}
+        if len(sizes) > 1:
+            raise ShapeError(
+                f"{what}: shapes {' and '.join(map(str, shapes))} don't broadcast: aligned at the end, "
+                f"sizes {' and '.join(map(str, sorted(sizes)))} differ and neither is 1; reshape or expand an operand"
+            )
+        out.append(sizes.pop() if sizes else 1)
+    return tuple(out)
+
+
+def expand_to(x: Tensor, shape: Shape) -> Tensor:
+    """``x`` broadcast to ``shape``, which must be compatible."""
+    mine = x.lazy.shape
+    if mine == shape:
+        return x
+    if len(mine) < len(shape):
+        x = apply(Op.RESHAPE, (1,) * (len(shape) - len(mine)) + mine, x)
+    return apply(Op.EXPAND, shape, x) if x.lazy.shape != shape else x
+
+
+def constant(x: Tensor, value: Scalar, dtype: DType | None = None, shape: Shape | None = None) -> Tensor:
+    """A constant on the device of ``x``, by default of its shape and dtype."""
+    lazy = x.lazy
+    return x._new(build.full(lazy.shape if shape is None else shape, value, dtype or lazy.dtype, lazy.device))
+
+
+def cast(x: Tensor, dtype: DType) -> Tensor:
+    """``x`` in ``dtype``; the handle itself where nothing changes."""
+    return x if x.lazy.dtype == dtype else apply(Op.CAST, dtype, x)
+
+
+def to_float(x: Tensor) -> Tensor:
+    """``x`` itself where it holds floats, else its values in float32."""
+    return x if x.lazy.dtype.is_float else apply(Op.CAST, DEFAULT_FLOAT, x)
+
+
+def widen(x: Tensor) -> Tensor:
+    """16-bit floats in float32, for functions whose intermediate steps need the precision."""
+    return cast(x, float32) if x.lazy.dtype in HALF else x
+
+
+def is_scalar(x: object) -> bool:
+    return isinstance(x, (bool, int, float, np.generic))
+
+
+def coerce(x: Tensor, other: Operand) -> Tensor:
+    """An array or a nested list as a tensor on the device of ``x``; a tensor as it is."""
+    return other if hasattr(other, "lazy") else type(x)._of(other, x.lazy.device)  # type: ignore[union-attr,return-value,arg-type]
+
+
+def pair(what: str, a: Operand, b: Operand, dtype: DType | None = None) -> tuple[Tensor, Tensor]:
+    """Two operands, at least one a tensor, broadcast to one shape and promoted to one dtype (or cast to ``dtype``)."""
+    if not hasattr(a, "lazy"):
+        right, left = pair(what, b, a, dtype)
+        return left, right
+    x: Tensor = a  # type: ignore[assignment]
+    if is_scalar(b):
+        value: Scalar = b.item() if isinstance(b, np.generic) else b  # type: ignore[assignment]
+        common = dtype or promote_scalar(x.lazy.dtype, value)
+        return cast(x, common), constant(x, value, common)
+    y = coerce(x, b)
+    common = dtype or promote(x.lazy.dtype, y.lazy.dtype)
+    x, y = cast(x, common), cast(y, common)
+    if x.lazy.shape != y.lazy.shape:
+        shape = broadcast_shape(what, x.lazy.shape, y.lazy.shape)
+        x, y = expand_to(x, shape), expand_to(y, shape)
+    return x, y

@@ -1,0 +1,202 @@
+"""Random numbers from a counter-based generator in graph operations: every device draws the same bits.
+
+Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011): Threefry-2x32 with 20 rounds.
+"""
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dawdle.dtype import DEFAULT_INT, float32, float64, to_dtype, uint32, uint64
+from dawdle.errors import ShapeError
+from dawdle.lazy.ops import Op
+from dawdle.tensor import elementwise as ew
+from dawdle.tensor import transcendental as tr
+from dawdle.tensor.autograd import no_grad
+from dawdle.tensor.core import apply, cast, constant, shape_args
+from dawdle.tensor.creation import float_dtype
+
+if TYPE_CHECKING:
+    from dawdle.tensor import Tensor
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+PARITY = 0x1BD11BDA
+
+
+def _rotated(x: Tensor, bits: int) -> Tensor:
+    return ew.bitor(ew.lshift(x, bits), ew.rshift(x, 32 - bits))
+
+
+def threefry(key: tuple[Tensor, Tensor], counter: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    """Two words of random bits for each two-word counter. All uint32, broadcast together."""
+    keys = (*key, ew.bitxor(ew.bitxor(key[0], key[1]), PARITY))
+    x, y = ew.add(counter[0], keys[0]), ew.add(counter[1], keys[1])
+    for group in range(5):
+        for bits in ROTATIONS[group % 2]:
+            x = ew.add(x, y)
+            y = ew.bitxor(_rotated(y, bits), x)
+        x = ew.add(x, keys[(group + 1) % 3])
+        y = ew.add(ew.add(y, keys[(group + 2) % 3]), group + 1)
+    return x, y
+
+
+class Generator:
+    """A stream of random numbers, reproducible by its seed and the same on every device.
+
+    The state on each device is a small tensor (two words of key, two of counter), which a draw advances by rebinding it.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = 0
+        self._states: dict[str, Tensor] = {}
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Start the stream of ``seed``, any integer of up to 64 bits, anew."""
+        words = self._words(seed)
+        self._seed = seed
+        for state in self._states.values():  # the handles stay the same, as a captured function may hold them
+            state._rebind(type(state)._of(words, state.lazy.device))
+        return self
+
+    @property
+    def initial_seed(self) -> int:
+        """The seed that the stream was started with."""
+        return self._seed
+
+    def state(self, cls: type[Tensor], device: str) -> Tensor:
+        """The state on ``device``, a handle that draws rebind."""
+        if device not in self._states:
+            self._states[device] = cls._of(self._words(self._seed), device)
+        return self._states[device]
+
+    @staticmethod
+    def _words(seed: int) -> np.ndarray[Any, Any]:
+        return np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, 0, 0], np.uint32)
+
+    def bits(self, cls: type[Tensor], n: int, device: str) -> tuple[Tensor, Tensor]:
+        """Two tensors of ``n`` random uint32 words. The state moves on by ``n`` counters."""
+        state = self.state(cls, device)
+        state.realize()  # one kernel for every draw: the counter is always read from memory
+        with no_grad():
+            words = [apply(Op.RESHAPE, (1,), apply(Op.SLICE, ((i, i + 1, 1),), state)) for i in range(4)]
+            low = ew.add(words[2], cls._iota(n, uint32, device))
+            carry = cast(ew.lt(low, words[2]), uint32)
+            out = threefry((words[0], words[1]), (low, ew.add(words[3], carry)))
+            state._rebind(_advanced(cls, state, words, n))
+        return out
+
+
+def _advanced(cls: type[Tensor], state: Tensor, words: list[Tensor], n: int) -> Tensor:
+    """The state with its 64-bit counter moved on by ``n``."""
+    low = ew.add(words[2], n & 0xFFFFFFFF)
+    high = ew.add(ew.add(words[3], n >> 32), cast(ew.lt(low, words[2]), uint32))
+    place = cls._iota(4, uint32, state.lazy.device)
+    return ew.where(ew.lt(place, 2), state, ew.where(ew.eq(place, 2), low, high))
+
+
+default_generator = Generator()
+
+
+def _draw(cls: type[Tensor], n: int, device: str | None, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    return (generator or default_generator).bits(cls, n, cls._device_name(device))
+
+
+def _unit(high: Tensor, low: Tensor, wide: bool) -> Tensor:
+    """Uniform on [0, 1): 24 random bits for float32, 53 for float64."""
+    if not wide:
+        return ew.mul(cast(ew.rshift(high, 8), float32), 2.0**-24)
+    upper, lower = cast(ew.rshift(high, 5), float64), cast(ew.rshift(low, 6), float64)
+    return ew.mul(ew.add(ew.mul(upper, 2.0**26), lower), 2.0**-53)
+
+
+def rand(
+    cls: type[Tensor],
+    *shape: Any,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Uniform random numbers on [0, 1), float32 by default."""
+    sizes, kind = shape_args(shape, "rand"), float_dtype(dtype, "rand")
+    high, low = _draw(cls, math.prod(sizes), device, generator)
+    if kind.bits == 16:  # as many bits as the dtype holds, so that none rounds up to 1
+        digits = 8 if kind.name == "bfloat16" else 11
+        out = cast(ew.mul(cast(ew.rshift(high, 32 - digits), float32), 2.0**-digits), kind)
+    else:
+        out = _unit(high, low, kind is float64)
+    return out.reshape(sizes).requires_grad_(requires_grad)
+
+
+def randn(
+    cls: type[Tensor],
+    *shape: Any,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Normal random numbers of mean 0 and variance 1, float32 by default. Source: Box and Muller, 1958."""
+    sizes, kind = shape_args(shape, "randn"), float_dtype(dtype, "randn")
+    high, low = _draw(cls, math.prod(sizes), device, generator)
+    wide = kind is float64
+    radius = _unit(high, ew.mul(high, 0x9E3779B9), wide)
+    angle = _unit(low, ew.mul(low, 0x9E3779B9), wide)
+    radius = ew.sub(constant(radius, 1.0), radius)  # in (0, 1]: its logarithm is finite
+    half = tr.sin(ew.mul(angle, math.pi))
+    cosine = ew.sub(constant(half, 1.0), ew.mul(ew.square(half), 2.0))
+    out = ew.mul(tr.sqrt(ew.mul(tr.log(radius), -2.0)), cosine)
+    return cast(out, kind).reshape(sizes).requires_grad_(requires_grad)
+
+
+def uniform(cls: type[Tensor], *shape: Any, low: float = 0.0, high: float = 1.0, **options: Any) -> Tensor:
+    """Uniform random numbers on [low, high); options as in :func:`rand`."""
+    wanted = options.pop("requires_grad", False)
+    return ew.add(ew.mul(rand(cls, *shape, **options), high - low), low).requires_grad_(wanted)
+
+
+def normal(cls: type[Tensor], *shape: Any, mean: float = 0.0, std: float = 1.0, **options: Any) -> Tensor:
+    """Normal random numbers of that mean and standard deviation; options as in :func:`rand`."""
+    wanted = options.pop("requires_grad", False)
+    return ew.add(ew.mul(randn(cls, *shape, **options), std), mean).requires_grad_(wanted)
+
+
+def randint(
+    cls: type[Tensor],
+    low: int,
+    high: int | None = None,
+    size: Any = (),
+    dtype: object | None = None,
+    device: str | None = None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Random integers in [low, high), or [0, low) if ``high`` is left out; int64 by default."""
+    low, high = (0, low) if high is None else (low, high)
+    if high <= low:
+        raise ShapeError(f"randint: high {high} must be above low {low}")
+    sizes, kind = shape_args((size,) if isinstance(size, int) else size, "randint"), to_dtype(dtype or DEFAULT_INT)
+    first, second = _draw(cls, math.prod(sizes), device, generator)
+    word = ew.bitor(ew.lshift(cast(first, uint64), 32), cast(second, uint64))
+    out = ew.add(cast(ew.mod(word, high - low), DEFAULT_INT), low)  # biased by less than (high - low) / 2**64
+    return cast(out, kind).reshape(sizes)
+
+
+def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that each element of ``x`` holds, else 0, in its dtype."""
+    drawn = rand(type(x), *x.lazy.shape, device=x.lazy.device, generator=generator)
+    return cast(ew.lt(drawn, x.detach()), x.lazy.dtype)
+
+
+def rand_like(x: Tensor, **options: Any) -> Tensor:
+    """:func:`rand` of the shape and device of ``x``, and its dtype if that is a float."""
+    options.setdefault("dtype", x.lazy.dtype if x.lazy.dtype.is_float else None)
+    return rand(type(x), *x.lazy.shape, device=x.lazy.device, **options)
+
+
+def randn_like(x: Tensor, **options: Any) -> Tensor:
+    """:func:`randn` of the shape and device of ``x``, and its dtype if that is a float."""
+    options.setdefault("dtype", x.lazy.dtype if x.lazy.dtype.is_float else None)
+    return randn(type(x), *x.lazy.shape, device=x.lazy.device, **options)
