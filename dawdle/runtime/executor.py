@@ -11,11 +11,12 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.base import Device
 from dawdle.runtime.cache import Cache
 from dawdle.runtime.device import get_device
-from dawdle.runtime.trace import refuse
+from dawdle.runtime.structure import Key, canonical
+from dawdle.runtime.trace import is_tracing, refuse
 try:
     from dawdle.runtime.cpu import CpuDevice
     from dawdle.runtime.executable import Executable
-    from dawdle.runtime.plan import Key, build_plan, canonical
+    from dawdle.runtime.plan import build_plan
     from dawdle.runtime.report import report_graph, report_plan
 except ImportError:  # the scheduler and the code generator are being written
     class CpuDevice: pass
@@ -35,10 +36,10 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
     Raises CompileError or OutOfMemoryError; then, as after a KeyboardInterrupt, values that weren't computed are still
     the graphs they were.
     """
+    refuse("a tensor's value was asked for")
     pending = [b for b in dict.fromkeys(buffers) if b.op is not Op.BUFFER]
     if not pending:
         return
-    refuse("a tensor's value was asked for")
     device = pending[0].device
     if any(b.device != device for b in pending):
         for name in dict.fromkeys(b.device for b in pending):
@@ -49,6 +50,12 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
         _run_compiled(target, pending)
     else:
         _interpret(target, pending)
+
+
+def realize_later(buffers: Sequence[LazyBuffer]) -> None:
+    """As :func:`realize`, where nobody reads the values yet: in a function that @jit traces it can wait for the end."""
+    if not is_tracing():
+        realize(buffers)
 
 
 def move(copies: Sequence[LazyBuffer]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from dawdle.codegen.generate import GeneratedKernel, generate
 from dawdle.codegen.target import Target
@@ -18,56 +17,6 @@ from dawdle.lazy.plan import Group, HostCall, Schedule
 from dawdle.lazy.schedule import schedule
 
 Place = tuple[int, int]  # slot, offset in bytes
-Key = tuple[Any, ...]
-
-# ops by name, because hashing an Enum member is a Python call
-_CONST, _BUFFER, _COPY = Op.CONST.value, Op.BUFFER.value, Op.COPY.value
-_IN_DTYPE = frozenset({Op.CAST.value, Op.BITCAST.value, _COPY})  # their arg is in the node's dtype or device
-
-
-def canonical(outputs: Sequence[LazyBuffer]) -> tuple[Key, list[LazyBuffer], list[LazyBuffer]]:
-    """The graph's structure as a hashable key, its BUFFER leaves in the order in which the key numbers them, and its
-    COPY nodes, operands first.
-
-    Two graphs have one key exactly if they compute the same function of their leaves. Every step of an un-jitted loop
-    comes through here, so this loop is written for speed.
-    """
-    number: dict[LazyBuffer, int] = {}
-    key: list[Any] = []
-    leaves: list[LazyBuffer] = []
-    copies: list[LazyBuffer] = []
-    stack = list(outputs)
-    while stack:
-        node = stack[-1]
-        if node in number:
-            stack.pop()
-            continue
-        src = node.src
-        waiting = False
-        for s in src:
-            if s not in number:
-                stack.append(s)
-                waiting = True
-        if waiting:
-            continue
-        stack.pop()
-        number[node] = len(number)
-        op, arg = node.op._value_, node.arg
-        if op == _BUFFER:
-            leaves.append(node)
-            key += (node.shape, node.dtype.name)
-            continue
-        if op == _CONST:
-            arg = repr(arg)  # because -0.0 == 0.0 and nan != nan
-        elif op in _IN_DTYPE:
-            arg = None
-            if op == _COPY:
-                copies.append(node)
-        key += (op, arg, node.shape, node.dtype.name)
-        for s in src:
-            key.append(number[s])
-    key.append(tuple([number[b] for b in outputs]))
-    return tuple(key), leaves, copies
 
 
 @dataclass(frozen=True)

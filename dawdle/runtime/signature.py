@@ -27,7 +27,8 @@ def flatten(x: Any, handles: list[Handle]) -> Hashable:
                 return ("again", i)
         handles.append(x)
         lazy = x.lazy
-        return (lazy.shape, lazy.dtype.name, lazy.device, bool(getattr(x, "requires_grad", False)))
+        flags = (getattr(x, "requires_grad", False), getattr(x, "training", False))
+        return (lazy.shape, lazy.dtype.name, lazy.device, flags)
     if isinstance(x, (list, tuple)):
         return (type(x), *[flatten(item, handles) for item in x])
     if isinstance(x, dict):

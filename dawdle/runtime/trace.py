@@ -46,7 +46,7 @@ class Recorder:
     """What happened since a trace began."""
 
     def __init__(self) -> None:
-        self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer]] = {}
+        self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer, Any]] = {}
         self.cells: dict[tuple[int, str], Cell] = {}
         self.readers: dict[LazyBuffer, weakref.ref[Any]] = {}  # the first handle that was seen to hold a leaf
         self.made: set[int] = set()  # ids of storages made from host data
@@ -60,14 +60,15 @@ class Recorder:
     def rebind(self, handle: Handle) -> None:
         known = self._rebound.get(id(handle))
         if known is None or known[0]() is not handle:
-            self._rebound[id(handle)] = (weakref.ref(handle), handle.lazy)
+            # a Tensor's _node, its place in the gradients' graph, changes together with its value
+            self._rebound[id(handle)] = (weakref.ref(handle), handle.lazy, getattr(handle, "_node", None))
 
     def attribute(self, owner: Any, name: str, written: bool) -> None:
         key = (id(owner), name)
         if key not in self.cells:
             # the guard against recursion: looking at the attribute is noted, too
             self.cells[key] = Cell(weakref.ref(owner), name, None, not written)
-            self.cells[key] = Cell(weakref.ref(owner), name, getattr(owner, name), not written)
+            self.cells[key] = Cell(weakref.ref(owner), name, getattr(owner, name, None), not written)
 
     def storage(self, storage: Any) -> None:
         self.made.add(id(storage))
@@ -75,12 +76,16 @@ class Recorder:
 
     def rebound(self) -> list[tuple[Any, LazyBuffer]]:
         """The handles that were rebound and are still alive, with what they held before."""
-        return [(handle, before) for ref, before in self._rebound.values() if (handle := ref()) is not None]
+        return [(handle, before) for ref, before, _ in self._rebound.values() if (handle := ref()) is not None]
 
     def undo(self) -> None:
         """Give every handle and attribute back what it held when the trace began."""
-        for handle, before in self.rebound():
-            handle.lazy = before
+        for ref, before, node in self._rebound.values():
+            handle = ref()
+            if handle is not None:
+                handle.lazy = before
+                if hasattr(handle, "_node"):
+                    handle._node = node
         for cell in self.cells.values():
             owner = cell.owner()
             if owner is not None:
