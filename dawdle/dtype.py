@@ -155,4 +155,4 @@ def from_storage(x: Array, dtype: DType) -> Array:
     """An array of ``dtype.storage`` as ``dtype.compute``: the inverse of :func:`to_storage`."""
     if dtype != bfloat16:
         return np.asarray(x, dtype.compute)
-    return np.asarray((x.astype(np.uint32) << np.uint32(16)).view(np.float32))  # of zero dimensions it is a scalar
+    return np.asarray((x.astype(np.uint32) << np.uint32(16)).view(np.float32))  # 0-d: a scalar
