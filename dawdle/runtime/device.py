@@ -10,15 +10,11 @@ from dataclasses import dataclass
 from dawdle import config
 from dawdle.errors import DawdleError, DeviceError
 from dawdle.runtime.base import Device
+from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.numpy import NumpyDevice
 
 # from the most to the least preferred default; a factory raises a DawdleError that says why a device doesn't work
-FACTORIES: dict[str, Callable[[], Device]] = {"NUMPY": NumpyDevice}
-try:
-    from dawdle.runtime.cpu import CpuDevice
-    FACTORIES = {"CPU": CpuDevice, **FACTORIES}
-except ImportError:
-    pass
+FACTORIES: dict[str, Callable[[], Device]] = {"CPU": CpuDevice, "NUMPY": NumpyDevice}
 _lock = threading.Lock()
 
 

@@ -10,19 +10,15 @@ from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
 from dawdle.runtime.base import Device
 from dawdle.runtime.cache import Cache
+from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.device import get_device
+from dawdle.runtime.executable import Executable
+from dawdle.runtime.plan import build_plan
+from dawdle.runtime.report import report_graph, report_plan
 from dawdle.runtime.structure import Key, canonical
 from dawdle.runtime.trace import is_tracing, refuse
-try:
-    from dawdle.runtime.cpu import CpuDevice
-    from dawdle.runtime.executable import Executable
-    from dawdle.runtime.plan import build_plan
-    from dawdle.runtime.report import report_graph, report_plan
-except ImportError:  # the scheduler and the code generator are being written
-    class CpuDevice: pass
-
 PLANS = 1024
-_plans: Cache = Cache("plans", PLANS)
+_plans: Cache[tuple[str, int, Key], Executable] = Cache("plans", PLANS)
 
 
 def load(node: LazyBuffer) -> Array:

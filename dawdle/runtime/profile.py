@@ -16,7 +16,9 @@ from dawdle.runtime.pool import Call, Pool, Program
 COPIED = 64 << 20  # bytes; beyond any cache
 FLOPS = 100_000_000  # of each thread
 
-# 10 chains: enough to hide the latency of a multiply-add, few enough to stay in registers
+CHAINS = 10  # enough to hide the latency of a multiply-add, few enough to stay in registers
+_chain = [f"a{i}" for i in range(CHAINS)]
+_step = " ".join(f"{a} = {a} * x + y;" for a in _chain)
 PEAK = Source("dawdle_peak", f"""
 #if defined(__AVX512F__)
 #define DAWDLE_LANES 16
@@ -28,13 +30,11 @@ PEAK = Source("dawdle_peak", f"""
 void dawdle_peak(int64_t thread, int64_t threads, void *const *buffers, char *scratch) {{
   typedef float v __attribute__((vector_size(4 * DAWDLE_LANES)));
   float *seed = (float *)buffers[0] + thread * 64;
-  v a[10], x, y;
-  for (int j = 0; j < DAWDLE_LANES; j++) x[j] = seed[0], y[j] = seed[1];
-  for (int i = 0; i < 10; i++) a[i] = y * (float)i;
-  for (int64_t r = 0; r < {FLOPS} / (20 * DAWDLE_LANES); r++)
-    for (int i = 0; i < 10; i++) a[i] = a[i] * x + y;
-  v sum = a[0];
-  for (int i = 1; i < 10; i++) sum += a[i];
+  v x = {{0}}, y = {{0}};
+  x += seed[0]; y += seed[1];
+  v {", ".join(f"{a} = y * {i}.0f" for i, a in enumerate(_chain))};
+  for (int64_t r = 0; r < {FLOPS} / ({2 * CHAINS} * DAWDLE_LANES); r++) {{ {_step} }}
+  v sum = {" + ".join(_chain)};
   seed[2] = sum[0];
 }}""")
 COPY = Source("dawdle_copy", f"""

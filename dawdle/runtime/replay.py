@@ -14,8 +14,9 @@ from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer, Storage
 from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
+from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.device import get_device
-from dawdle.runtime.executor import CpuDevice, prepare, realize
+from dawdle.runtime.executor import prepare, realize
 from dawdle.runtime.signature import Hole, fill, is_handle, template
 from dawdle.runtime.structure import canonical
 from dawdle.runtime.trace import Cell, Handle, Recorder
