@@ -20,6 +20,7 @@ from dawdle.nn.losses import (
     smooth_l1_loss,
 )
 from dawdle.tensor import Tensor
+from dawdle.tensor.autograd import no_grad
 
 Sizes = int | Sequence[int]
 
@@ -193,10 +194,7 @@ def layer_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """x with mean 0, variance 1 over its last axes, then times ``weight`` plus ``bias`` (Ba et al., 2016)."""
-    axes = _normalized_axes("layer_norm", x, normalized_shape)
-    mean = x.mean(axes, keepdim=True)
-    centred = x - mean
-    y = centred * (centred.square().mean(axes, keepdim=True) + eps).rsqrt()
+    y = x.layernorm(_normalized_axes("layer_norm", x, normalized_shape), eps)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 
@@ -209,8 +207,7 @@ def rms_norm(
     ``eps`` None is the machine precision of the dtype.
     """
     axes = _normalized_axes("rms_norm", x, normalized_shape)
-    epsilon = _precision(x) if eps is None else eps
-    y = x * (x.square().mean(axes, keepdim=True) + epsilon).rsqrt()
+    y = x.rms_norm(axes, _precision(x) if eps is None else eps)
     return y if weight is None else y * weight
 
 
@@ -261,8 +258,9 @@ def batch_norm(
     updates = ((running_mean, mean, 1.0), (running_var, var, count / (count - 1)))
     for running, batch, factor in updates:
         if running is not None:
-            value = (batch.detach() * factor).reshape(*running.shape)
-            running.assign(((1 - momentum) * running.detach() + momentum * value).to(running.dtype))
+            with no_grad():
+                value = (batch * factor).reshape(running.shape)
+                running.assign((1 - momentum) * running + momentum * value)
     return _normalize(x, mean, var, weight, bias, eps)
 
 

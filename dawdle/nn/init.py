@@ -8,6 +8,7 @@ import numpy as np
 
 from dawdle.errors import DawdleError, ShapeError
 from dawdle.tensor import Tensor
+from dawdle.tensor.autograd import no_grad
 
 _GAINS = {
     "linear": 1.0,
@@ -166,12 +167,12 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 def _host_rng() -> np.random.Generator:
     """A NumPy generator seeded from dawdle's, so that ``manual_seed`` covers what is drawn on the host."""
-    return np.random.default_rng(Tensor.randint(0, 2**31 - 1, (4,)).numpy())
+    return np.random.default_rng(Tensor.randint(2**31, size=(4,)).numpy())
 
 
 def _set(tensor: Tensor, value: Tensor) -> Tensor:
-    tensor.assign(value.to(tensor.dtype))
-    return tensor
+    with no_grad():
+        return tensor.assign(value)
 
 
 def _set_array(tensor: Tensor, array: np.ndarray) -> Tensor:

@@ -11,6 +11,7 @@ from dawdle.nn import functional as F
 from dawdle.nn import init
 from dawdle.nn.module import Module, Parameter
 from dawdle.tensor import Tensor
+from dawdle.tensor.autograd import no_grad
 
 
 class Identity(Module):
@@ -175,7 +176,8 @@ class Embedding(Module):
         init.normal_(self.weight)
         if self.padding_idx is not None:
             rows = Tensor.arange(self.num_embeddings, device=self.weight.device).unsqueeze(1)
-            self.weight.assign((rows != self.padding_idx).where(self.weight.detach(), 0.0))
+            with no_grad():
+                self.weight.assign((rows != self.padding_idx).where(self.weight, 0.0))
 
     def forward(self, index: Tensor) -> Tensor:
         return F.embedding(index, self.weight, self.padding_idx)

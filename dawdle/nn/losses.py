@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dawdle.errors import DawdleError, DTypeError, ShapeError
+from dawdle.errors import DawdleError, ShapeError
 from dawdle.nn.module import Module
 from dawdle.tensor import Tensor
 
@@ -33,16 +33,8 @@ def cross_entropy(
     """
     if not 0 <= label_smoothing <= 1:
         raise DawdleError(f"label_smoothing must be in [0, 1], not {label_smoothing}")
-    dim = _class_dim(input)
-    if target.shape == input.shape and target.dtype.is_float:
-        return _soft_cross_entropy(input.log_softmax(dim), target, weight, reduction, label_smoothing, dim)
-    logp = input.log_softmax(dim)
-    loss = nll_loss(logp, target, weight, ignore_index, "none")
-    counted = _counted(target, ignore_index)
-    if label_smoothing:
-        smooth = -(logp if weight is None else logp * _along(weight, dim, input)).mean(dim)
-        loss = (1 - label_smoothing) * loss + label_smoothing * counted.where(smooth, 0.0)
-    return _reduce_classes(loss, target, weight, counted, reduction)
+    _check_classes(input, reduction)
+    return input.cross_entropy(target, weight, ignore_index, reduction, label_smoothing)
 
 
 def nll_loss(
@@ -56,20 +48,8 @@ def nll_loss(
 
     ``weight``, ``ignore_index`` and "mean" are as in :func:`cross_entropy`.
     """
-    dim = _class_dim(input)
-    expected = input.shape[:dim] + input.shape[dim + 1 :]
-    if target.shape != expected:
-        raise ShapeError(
-            f"input {input.shape} needs a target of class indices of shape {expected}, not {target.shape}"
-        )
-    if not target.dtype.is_int:
-        raise DTypeError(f"class indices must be integers, not {target.dtype.name}; cast the target to int64")
-    counted = _counted(target, ignore_index)
-    index = counted.where(target, 0)
-    loss = -input.gather(dim, index.unsqueeze(dim)).squeeze(dim)
-    if weight is not None:
-        loss = loss * weight[index]
-    return _reduce_classes(counted.where(loss, 0.0), target, weight, counted, reduction)
+    _check_classes(input, reduction)
+    return input.nll_loss(target, weight, ignore_index, reduction)
 
 
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
@@ -261,38 +241,11 @@ def _reduce(loss: Tensor, reduction: str) -> Tensor:
     return _REDUCTIONS.get(reduction, lambda _: _reduce_unknown(reduction))(loss)
 
 
-def _reduce_classes(
-    loss: Tensor, target: Tensor, weight: Tensor | None, counted: Tensor, reduction: str
-) -> Tensor:
-    if reduction != "mean":
-        return _reduce(loss, reduction)
-    if weight is None:
-        return loss.sum() / counted.to(loss.dtype).sum()
-    return loss.sum() / counted.where(weight[counted.where(target, 0)], 0.0).sum()
-
-
-def _soft_cross_entropy(
-    logp: Tensor, target: Tensor, weight: Tensor | None, reduction: str, smoothing: float, dim: int
-) -> Tensor:
-    if smoothing:
-        target = (1 - smoothing) * target + smoothing / logp.shape[dim]
-    terms = logp * target if weight is None else logp * target * _along(weight, dim, logp)
-    return _reduce(-terms.sum(dim), reduction)
-
-
-def _class_dim(input: Tensor) -> int:
+def _check_classes(input: Tensor, reduction: str) -> None:
     if not input.shape:
         raise ShapeError("the loss needs an input of shape (N, C, …) or (C,), not a scalar")
-    return 1 if len(input.shape) > 1 else 0
-
-
-def _along(weight: Tensor, dim: int, like: Tensor) -> Tensor:
-    """``weight`` of shape (C,) shaped to broadcast along axis ``dim`` of ``like``."""
-    return weight.reshape(*(-1 if i == dim else 1 for i in range(len(like.shape))))
-
-
-def _counted(target: Tensor, ignore_index: int) -> Tensor:
-    return target != ignore_index
+    if reduction not in _REDUCTIONS:
+        _reduce_unknown(reduction)
 
 
 def _check_same_shape(input: Tensor, target: Tensor) -> None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from dawdle.dtype import DType, to_dtype
 from dawdle.errors import DTypeError, StateError
 from dawdle.tensor import Tensor
+from dawdle.tensor.autograd import no_grad
 
 Self = TypeVar("Self", bound="Module")
 T = TypeVar("T", Tensor, "Module")
@@ -228,9 +229,9 @@ class Module:
                 f"the state doesn't fit {type(self).__name__}; nothing was loaded:\n  "
                 + "\n  ".join(problems)
             )
-        for name, value in values.items():
-            target = own[name]
-            target.assign(value.detach().to(device=target.device, dtype=target.dtype))
+        with no_grad():
+            for name, value in values.items():
+                own[name].assign(value)
 
     # ---- changing all parts
 
@@ -277,12 +278,10 @@ class Module:
         chosen: DType | None = None if dtype is None else to_dtype(dtype)
         if chosen is not None and not chosen.is_float:
             raise DTypeError(f"a module's dtype must be float, not {chosen.name}")
-        for _, tensor in [*self.named_parameters(), *self.named_buffers()]:
-            moved = tensor.detach() if device is None else tensor.detach().to(device)
-            if chosen is not None and tensor.dtype.is_float:
-                moved = moved.to(chosen)
-            tensor.data = moved
-            tensor.grad = None
+        with no_grad():
+            for tensor in [*self.parameters(), *self.buffers()]:
+                tensor._rebind(tensor.to(device=device, dtype=chosen if tensor.dtype.is_float else None))
+                tensor.grad = None
         return self
 
     # ---- printing

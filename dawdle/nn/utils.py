@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from dawdle.errors import GradientError
-from dawdle.gradient import no_grad
+from dawdle.tensor.autograd import no_grad
 from dawdle.tensor import Tensor
 
 
@@ -26,7 +26,7 @@ def clip_grad_norm_(
     if not with_grad:
         return Tensor(0.0)
     with no_grad():
-        grads = [p.grad.detach() for p in with_grad if p.grad is not None]
+        grads = [p.grad for p in with_grad if p.grad is not None]
         if norm_type == math.inf:
             total = grads[0].abs().max()
             for grad in grads[1:]:
@@ -52,7 +52,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float) -
     with no_grad():
         for param in _with_grad(parameters):
             if param.grad is not None:
-                param.grad = param.grad.detach().clip(-clip_value, clip_value)
+                param.grad = param.grad.clip(-clip_value, clip_value)
 
 
 def _with_grad(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

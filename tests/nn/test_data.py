@@ -1,10 +1,12 @@
 """Data sets, the loader, and MNIST."""
+
 import gzip
 import threading
 import time
 
 import numpy as np
 import pytest
+
 from dawdle import Tensor, nn
 from dawdle.errors import DataError
 from dawdle.nn.data import digits as source
@@ -162,7 +164,9 @@ def test_embedded_digits():
 
 
 def idx(array):
-    return bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape) + array.tobytes()
+    return (
+        bytes([0, 0, 8, array.ndim]) + b"".join(n.to_bytes(4, "big") for n in array.shape) + array.tobytes()
+    )
 
 
 @pytest.fixture
@@ -215,7 +219,7 @@ def test_download(tiny_mnist, tmp_path, monkeypatch):
 
 
 def test_offline(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "_candidates", lambda: [])
+    monkeypatch.setattr(source, "_candidates", list)
     monkeypatch.setattr(source, "_cache_folder", lambda: tmp_path / "cache")
     monkeypatch.setattr(source, "MIRRORS", ((tmp_path / "nowhere").as_uri() + "/",))
     with pytest.raises(DataError, match="embedded"):

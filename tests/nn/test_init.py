@@ -1,9 +1,11 @@
 """Initialisers: distributions, exact structure, and reproducibility."""
+
 import math
 
-import dawdle
 import numpy as np
 import pytest
+
+import dawdle
 from dawdle import Tensor, nn
 from dawdle.errors import DawdleError, ShapeError
 from dawdle.nn import init

@@ -1,7 +1,9 @@
 """Layers and their functions against PyTorch: values and gradients."""
+
 import numpy as np
 import pytest
-from dawdle import Tensor, nn
+
+from dawdle import Tensor, nn, no_grad
 from dawdle.errors import DawdleError, ShapeError
 from dawdle.nn import functional as F
 
@@ -37,8 +39,9 @@ def compare_modules(ours, theirs, x, tol=2e-5):
 
 def randomised(module):
     """All parameters of a layer set to something else than ones and zeros."""
-    for i, p in enumerate(module.parameters()):
-        p.assign(Tensor(array(*p.shape, seed=10 + i)))
+    with no_grad():
+        for i, p in enumerate(module.parameters()):
+            p.assign(array(*p.shape, seed=10 + i))
     return module
 
 
@@ -66,9 +69,23 @@ CASES = [
     ("Flatten", (), {}, (2, 3, 4)),
     ("Flatten", (0, 1), {}, (2, 3, 4)),
     ("Identity", (), {}, (2, 3)),
-    *[(name, (), {}, (4, 7)) for name in (
-        "ReLU", "ReLU6", "LeakyReLU", "ELU", "SELU", "Sigmoid", "Tanh", "GELU", "SiLU", "Softplus", "Mish", "Hardswish",
-    )],
+    *[
+        (name, (), {}, (4, 7))
+        for name in (
+            "ReLU",
+            "ReLU6",
+            "LeakyReLU",
+            "ELU",
+            "SELU",
+            "Sigmoid",
+            "Tanh",
+            "GELU",
+            "SiLU",
+            "Softplus",
+            "Mish",
+            "Hardswish",
+        )
+    ],
     ("GELU", (), {"approximate": "tanh"}, (4, 7)),
     ("Softplus", (), {"beta": 3.0, "threshold": 2.0}, (4, 7)),
     ("PReLU", (), {}, (4, 7)),
@@ -148,7 +165,9 @@ def test_dropout():
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])
 def test_other_dtypes(dtype):
-    layer = nn.Sequential(nn.Linear(3, 4, dtype=dtype), nn.LayerNorm(4, dtype=dtype), nn.BatchNorm1d(4, dtype=dtype))
+    layer = nn.Sequential(
+        nn.Linear(3, 4, dtype=dtype), nn.LayerNorm(4, dtype=dtype), nn.BatchNorm1d(4, dtype=dtype)
+    )
     y = layer(Tensor(array(5, 3), dtype=dtype))
     assert y.dtype.name == dtype
     assert layer[2].running_mean.dtype.name == dtype

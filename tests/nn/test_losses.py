@@ -1,6 +1,8 @@
 """Losses against PyTorch: values and gradients for every reduction."""
+
 import numpy as np
 import pytest
+
 from dawdle import Tensor, nn
 from dawdle.errors import DawdleError, DTypeError, ShapeError
 from dawdle.nn import functional as F
@@ -35,7 +37,9 @@ def test_cross_entropy_of_indices(shape, target, weighted, smoothing, reduction)
     if labels.ndim:
         labels.flat[0] = -100
     kwargs = {"weight": np.array([1.0, 2.0, 0.5, 3.0], np.float32)} if weighted else {}
-    compare("cross_entropy", 3 * array(*shape), labels, reduction=reduction, label_smoothing=smoothing, **kwargs)
+    compare(
+        "cross_entropy", 3 * array(*shape), labels, reduction=reduction, label_smoothing=smoothing, **kwargs
+    )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -45,7 +49,9 @@ def test_cross_entropy_of_probabilities(smoothing, reduction):
     target /= target.sum(1, keepdims=True)
     weight = np.array([1.0, 2.0, 0.5, 3.0], np.float32)
     for kwargs in ({}, {"weight": weight}):
-        compare("cross_entropy", array(5, 4, 2), target, reduction=reduction, label_smoothing=smoothing, **kwargs)
+        compare(
+            "cross_entropy", array(5, 4, 2), target, reduction=reduction, label_smoothing=smoothing, **kwargs
+        )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -75,11 +81,16 @@ def test_nothing_to_count_gives_nan_as_in_pytorch():
         ("smooth_l1_loss", {"beta": 0.7}),
         ("smooth_l1_loss", {"beta": 0.0}),
         ("binary_cross_entropy_with_logits", {}),
-        ("binary_cross_entropy_with_logits", {"pos_weight": np.float32([0.5, 1, 2]), "weight": np.float32([1, 2, 3])}),
+        (
+            "binary_cross_entropy_with_logits",
+            {"pos_weight": np.float32([0.5, 1, 2]), "weight": np.float32([1, 2, 3])},
+        ),
     ],
 )
 def test_elementwise_losses(name, kwargs, reduction):
-    compare(name, 2 * array(6, 3), (array(6, 3, seed=1) > 0).astype(np.float32), reduction=reduction, **kwargs)
+    compare(
+        name, 2 * array(6, 3), (array(6, 3, seed=1) > 0).astype(np.float32), reduction=reduction, **kwargs
+    )
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS)
@@ -87,7 +98,9 @@ def test_binary_cross_entropy(reduction):
     x = np.array([0.0, 1e-30, 0.3, 0.999, 1.0, 0.5], np.float32)
     target = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.25], np.float32)
     loss = F.binary_cross_entropy(Tensor(x), Tensor(target), reduction=reduction)
-    expected = torch.nn.functional.binary_cross_entropy(torch.tensor(x), torch.tensor(target), reduction=reduction)
+    expected = torch.nn.functional.binary_cross_entropy(
+        torch.tensor(x), torch.tensor(target), reduction=reduction
+    )
     np.testing.assert_allclose(loss.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
     inside = slice(2, 4)
     compare("binary_cross_entropy", x[inside], target[inside], reduction=reduction, weight=np.float32([2, 3]))
@@ -108,23 +121,31 @@ def test_modules_pass_their_settings_on():
     x, labels = array(5, 4), np.array([0, 1, 2, 3, 0])
     weight = np.array([1, 2, 3, 4], np.float32)
     ours = nn.CrossEntropyLoss(Tensor(weight), ignore_index=2, reduction="sum", label_smoothing=0.1)
-    theirs = torch.nn.CrossEntropyLoss(torch.tensor(weight), ignore_index=2, reduction="sum", label_smoothing=0.1)
+    theirs = torch.nn.CrossEntropyLoss(
+        torch.tensor(weight), ignore_index=2, reduction="sum", label_smoothing=0.1
+    )
     expected = theirs(torch.tensor(x), torch.tensor(labels)).item()
     assert ours(Tensor(x), Tensor(labels)).item() == pytest.approx(expected, rel=1e-5)
     assert list(ours.state_dict()) == ["weight"]
     target = np.abs(array(5, 4, seed=2))
     for name, kwargs in [
-        ("MSELoss", {"reduction": "sum"}), ("L1Loss", {"reduction": "none"}), ("HuberLoss", {"delta": 0.5}),
-        ("SmoothL1Loss", {"beta": 0.5}), ("BCEWithLogitsLoss", {}), ("KLDivLoss", {"reduction": "batchmean"}),
+        ("MSELoss", {"reduction": "sum"}),
+        ("L1Loss", {"reduction": "none"}),
+        ("HuberLoss", {"delta": 0.5}),
+        ("SmoothL1Loss", {"beta": 0.5}),
+        ("BCEWithLogitsLoss", {}),
+        ("KLDivLoss", {"reduction": "batchmean"}),
     ]:
         value = getattr(nn, name)(**kwargs)(Tensor(x), Tensor(target)).numpy()
         expected = getattr(torch.nn, name)(**kwargs)(torch.tensor(x), torch.tensor(target)).numpy()
         np.testing.assert_allclose(value, expected, rtol=1e-5)
     p = 1 / (1 + np.exp(-x))
     assert nn.BCELoss()(Tensor(p), Tensor(p)).item() == pytest.approx(
-        torch.nn.BCELoss()(torch.tensor(p), torch.tensor(p)).item(), rel=1e-5)
+        torch.nn.BCELoss()(torch.tensor(p), torch.tensor(p)).item(), rel=1e-5
+    )
     assert nn.NLLLoss()(Tensor(x), Tensor(labels)).item() == pytest.approx(
-        torch.nn.NLLLoss()(torch.tensor(x), torch.tensor(labels)).item(), rel=1e-5)
+        torch.nn.NLLLoss()(torch.tensor(x), torch.tensor(labels)).item(), rel=1e-5
+    )
 
 
 def test_mistakes():

@@ -1,8 +1,10 @@
 """Module: registration, walking, state, and changes to all parts."""
+
 import copy
 
 import numpy as np
 import pytest
+
 from dawdle import Tensor, dtype, nn
 from dawdle.errors import DTypeError, ShapeError, StateError
 
@@ -54,7 +56,7 @@ def test_attributes_keep_their_roles():
     block.scale = None
     assert "scale" not in dict(block.named_parameters()) and block.scale is None
     block.scale = nn.Parameter([3.0, 4.0])
-    assert list(dict(block.named_parameters()))[0] == "scale"
+    assert next(block.named_parameters())[0] == "scale"
     block.linear = nn.Parameter([5.0])  # another role needs no other name
     assert list(block.children()) == [] and "linear" in dict(block.named_parameters())
     del block.linear
@@ -74,7 +76,7 @@ def test_super_init_must_come_first():
 def test_register_checks_names():
     block = Block()
     for name in ("", "a.b", "forward"):
-        with pytest.raises(ValueError, match="name|attribute"):
+        with pytest.raises(ValueError, match=r"name|attribute"):
             block.register_buffer(name, Tensor([1.0]))
     block.register_buffer("extra", Tensor([1.0]), persistent=False)
     assert "extra" in dict(block.named_buffers()) and "extra" not in block.state_dict()
@@ -87,12 +89,23 @@ def test_register_checks_names():
 def test_shared_parts_are_walked_once_but_saved_under_each_name():
     net = Net()
     assert [n for n, _ in net.named_parameters()] == [
-        "blocks.0.scale", "blocks.0.linear.weight", "blocks.0.linear.bias", "blocks.1.scale", "head.weight",
+        "blocks.0.scale",
+        "blocks.0.linear.weight",
+        "blocks.0.linear.bias",
+        "blocks.1.scale",
+        "head.weight",
     ]
     assert len(list(net.modules())) == 6
     assert list(net.state_dict()) == [
-        "blocks.0.scale", "blocks.0.offset", "blocks.0.linear.weight", "blocks.0.linear.bias",
-        "blocks.1.scale", "blocks.1.offset", "blocks.1.linear.weight", "blocks.1.linear.bias", "head.weight",
+        "blocks.0.scale",
+        "blocks.0.offset",
+        "blocks.0.linear.weight",
+        "blocks.0.linear.bias",
+        "blocks.1.scale",
+        "blocks.1.offset",
+        "blocks.1.linear.weight",
+        "blocks.1.linear.bias",
+        "head.weight",
     ]
 
 

@@ -1,9 +1,11 @@
 """Optimizers against PyTorch, their state, and clipping."""
+
 import math
 
-import dawdle
 import numpy as np
 import pytest
+
+import dawdle
 from dawdle import Tensor, nn
 from dawdle.errors import DawdleError, GradientError, StateError
 

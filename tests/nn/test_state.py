@@ -1,9 +1,11 @@
 """Saving and loading."""
+
 import json
 import os
 
 import numpy as np
 import pytest
+
 from dawdle import Tensor, dtype, nn
 from dawdle.errors import StateError
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dawdle import dtype as dt
 from dawdle.errors import DawdleError, GradientError, StateError
-from dawdle.gradient import no_grad
+from dawdle.tensor.autograd import no_grad
 from dawdle.nn.module import Parameter
 from dawdle.tensor import Tensor
 
@@ -29,7 +29,7 @@ class ParamGroup(MutableMapping[str, Any]):
         self.slots: list[Slots] = [{} for _ in params]
         self.scalars: Slots = {}
         self._options = dict(options)
-        self.lr = scalar(0.0, params[0].device)
+        self.lr = self._own_lr = scalar(0.0, params[0].device)
         self["lr"] = options["lr"]
 
     def __getitem__(self, key: str) -> Any:
@@ -42,7 +42,7 @@ class ParamGroup(MutableMapping[str, Any]):
         if key == "lr" and isinstance(value, Tensor):
             self.lr = value
         elif key == "lr":
-            self.lr.assign(scalar(value, self.lr.device))
+            self.lr = self._own_lr.assign(scalar(value, self._own_lr.device))
 
     def __delitem__(self, key: str) -> None:
         raise DawdleError(f"the setting {key!r} can't be removed")
@@ -167,10 +167,10 @@ class Optimizer:
         changes = [(group.scalars[name], value) for name, value in scalars.items()]
         for param, slots in pairs:
             assert param.grad is not None
-            value, new_slots = self.update(param.detach(), param.grad.detach(), slots, scalars, group)
+            value, new_slots = self.update(param, param.grad, slots, scalars, group)
             changes += [(param, value), *((slots[name], new) for name, new in new_slots.items())]
         for handle, value in changes:
-            handle.assign(value.to(handle.dtype))
+            handle.assign(value)
         return [handle for handle, _ in changes]
 
     # ---- state
@@ -217,8 +217,9 @@ class Optimizer:
                 raise StateError(f"{name}: the optimizer has shape {handle.shape}, the state {value.shape}")
         for group, key, setting in settings:
             group[key] = tuple(setting) if isinstance(setting, list) else setting
-        for handle, value, _ in handles:
-            handle.assign(value.detach().to(device=handle.device, dtype=handle.dtype))
+        with no_grad():
+            for handle, value, _ in handles:
+                handle.assign(value)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(\n  " + "\n  ".join(map(repr, self.param_groups)) + "\n)"
