@@ -9,6 +9,7 @@ import numpy as np
 
 from dawdle.codegen import algebra, kernel, loop
 from dawdle.codegen.expr import Expr, Range, X, range_, rewrite, substitute, walk
+from dawdle.codegen.verify import brief
 from dawdle.dtype import Array, DType, float32, from_storage, round_to, to_storage
 from dawdle.errors import VerifyError
 from dawdle.lazy.ops import Op
@@ -68,7 +69,7 @@ def identity(op: Op, dtype: DType) -> Any:
 
 
 def _no_load(node: Expr, index: Array, valid: Array | None) -> Array:
-    raise VerifyError(f"{node} loads, but no memory was given")
+    raise VerifyError(f"{brief(node)} loads, but no memory was given")
 
 
 def evaluate_exprs(
@@ -118,7 +119,7 @@ def _evaluate(n: Expr, src: list[Array], axis: Mapping[Range, int], load: Load) 
     if n.op in (X.REDUCE, X.SCAN):
         return _along(n, src[0], axis)
     if n.op not in _ELEMENTWISE:
-        raise VerifyError(f"{n} has no value here: {n.op!r} is unbound or of another stage")
+        raise VerifyError(f"{brief(n)} has no value here: {n.op!r} is unbound or of another stage")
     result = np.asarray(_ELEMENTWISE[n.op](*src))
     return round_to(result, n.dtype)
 
@@ -144,7 +145,7 @@ def _along(n: Expr, body: Array, axis: Mapping[Range, int]) -> Array:
     ranges = n.arg[1] if n.op is X.REDUCE else (n.arg[1],)
     missing = [r for r in ranges if r not in axis]
     if missing:
-        raise VerifyError(f"{n} runs over {missing}, which are bound outside")
+        raise VerifyError(f"{brief(n)} runs over {missing}, which are bound outside")
     shape = [1] * max(body.ndim, *(-axis[r] for r in ranges))
     for r in ranges:
         shape[axis[r]] = r.extent
@@ -311,7 +312,7 @@ class _Thread:
                 total = round_to(np.asarray(_ELEMENTWISE[n.arg](total, x)), n.dtype)
             return np.asarray(total)
         if n.arg == "nonneg" and (src[0] < 0).any():
-            raise VerifyError(f"{n} divides {src[0]}, which was said not to be negative")
+            raise VerifyError(f"{brief(n)} divides {src[0]}, which was said not to be negative")
         return np.asarray(_evaluate(n, src, {}, _no_load))
 
     def place(self, name: str, index: Array, lanes: int) -> Array:
@@ -323,7 +324,7 @@ class _Thread:
 
     def _load(self, n: Expr, values: dict[Expr, Array]) -> Array:
         if n.arg not in self.memory:
-            raise VerifyError(f"{n} reads {n.arg}, which isn't there")
+            raise VerifyError(f"{brief(n)} reads {n.arg}, which isn't there")
         if len(n.src) > 1 and n.src[1].lanes == 1 and not values[n.src[1]]:
             return np.zeros((n.lanes,) if n.lanes > 1 else (), n.dtype.compute)
         valid = values[n.src[1]] if len(n.src) > 1 else None
