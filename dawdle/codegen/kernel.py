@@ -38,13 +38,15 @@ class Store:
 class StageBuffer:
     """A tile of ``value`` copied into a small buffer at the top of the loop over ``at`` (None: of the kernel).
 
-    ``dims`` are the ranges that the tile spans, outermost first in the buffer's memory order.
+    ``dims`` are the ranges that the tile spans, outermost first in the buffer's memory order. With ``lanes`` > 1 it is
+    filled in vectors of that width along the last of them.
     """
 
     name: str
     value: Expr
     at: Range | None
     dims: tuple[Range, ...]
+    lanes: int = 1
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dawdle.codegen import expr, loop
-from dawdle.codegen.algebra import add, bounds, coefficient, mul, simplify, without
+from dawdle.codegen.algebra import add, bounds, coefficient, minimum, mul, simplify, without
 from dawdle.codegen.decompose import decompose
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
 from dawdle.codegen.kernel import Kernel, StageBuffer, Store
@@ -368,12 +368,20 @@ class _Loopify:
         index = const(0)
         for d in s.dims:
             index = add(mul(index, const(d.extent)), range_(d))
-        loops = [r for r in s.dims if r not in self.vectors | self.unrolled]
+        dims, value = s.dims, s.value
+        if s.lanes > 1:
+            *lead, r = dims
+            outer, lane = Range(r.name + "o", -(-r.extent // s.lanes)), Range(r.name + "i", s.lanes)
+            self.vectors |= {lane}
+            start = minimum(mul(range_(outer), const(s.lanes)), const(r.extent - s.lanes))
+            index, value = self.at_point([index, value], {range_(r): add(start, range_(lane))})
+            dims = (*lead, outer, lane)
+        loops = [r for r in dims if r not in self.vectors | self.unrolled]
         for r in loops:
             self.open(r)
-        for point in self.points(r for r in s.dims if r in self.unrolled):
-            place, value = self.at_point([index, s.value], point)
-            self.store(Store(s.name, place, value))
+        for point in self.points(r for r in dims if r in self.unrolled):
+            place, filled = self.at_point([index, value], point)
+            self.store(Store(s.name, place, filled))
         for _ in loops:
             self.close()
 

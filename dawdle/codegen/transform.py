@@ -202,6 +202,23 @@ def stage(k: Kernel, name: str, value: Expr, at: Range | None, dims: tuple[Range
     )
 
 
+def stage_row(k: Kernel, name: str, uses: dict[Expr, Range], at: Range | None, lanes: int) -> Kernel:
+    """Compute a value once along a row and keep it, where it is used over several ranges of the same extent.
+
+    ``uses`` are the forms the value takes and the range each runs over.
+    """
+    (value, along), *_ = uses.items()
+    s = Range(f"{along.name}s", along.extent)
+    (kept,) = expr.substitute([value], {range_(along): range_(s)})
+    loads = {use: expr.load(name, range_(r), use.dtype) for use, r in uses.items()}
+    roots = [x.value for x in k.stores]
+    values = iter(expr.substitute(roots, loads))
+    stores = tuple(replace(x, value=next(values)) for x in k.stores)
+    buffer = StageBuffer(name, kept, at, (s,), lanes)
+    note = f"stage {name}[{s!r}] at {at!r}"
+    return k.with_(stores=stores, stages=(*k.stages, buffer), applied=(*k.applied, note))
+
+
 def has_division_by(k: Kernel, r: Range) -> bool:
     """Whether some index still divides ``r``: a merge that leaves none was free."""
     return any(

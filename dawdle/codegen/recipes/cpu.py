@@ -4,15 +4,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from dawdle.codegen import expr
 from dawdle.codegen.algebra import coefficient
-from dawdle.codegen.expr import INDEX, Expr, Range, X
+from dawdle.codegen.expr import INDEX, Expr, Range, X, range_
 from dawdle.codegen.kernel import Kernel
 from dawdle.codegen.recipes.contraction import contract, find_contraction
 from dawdle.codegen.target import Target
-from dawdle.codegen.transform import accumulate, has_division_by, mark, merge, reorder, split
+from dawdle.codegen.transform import accumulate, has_division_by, mark, merge, reorder, split, stage_row
 
 PARALLEL_WORK = 1 << 15  # element operations below which waking another thread costs more than it gains
 ACCUMULATORS = 16  # vectors that a loop with inner reductions keeps, so that it reads long runs of each row
+STAGE_COST = 8  # operations for each element from which keeping a value beats computing it twice
 TRANSPOSE = 8  # rows handled together where a load runs down the columns, so that cache lines are used whole
 TASKS = 4  # iterations of the parallel loop that each thread should have
 
@@ -99,6 +101,7 @@ def lane_size(k: Kernel) -> int:
 def _generic(k: Kernel, target: Target) -> Kernel:
     lanes = target.lanes(lane_size(k))
     tail = _sequential(k)
+    k = _stage_rows(k, lanes, target)
     loads = [e for e in k.exprs() if e.op is X.LOAD]
     reduces = [e for e in k.exprs() if e.op is X.REDUCE]
     last = _vector_range(k, lanes, tail)
@@ -136,6 +139,42 @@ def _jumps(loads: list[Expr], vector: Range, r: Range) -> bool:
         for e in loads
         if {r, vector} <= e.src[0].free
     )
+
+
+def _stage_rows(k: Kernel, lanes: int, target: Target) -> Kernel:
+    """Keep dear values that a reduction along a row and the row's output both need, such as softmax's exponentials."""
+    if not k.ranges:
+        return k
+    column = k.ranges[-1]
+    at = k.ranges[-2] if len(k.ranges) > 1 else None
+    room = target.l2 // 2
+    for body, r in _row_reductions(k, column):
+        for value in reversed(expr.walk([body])):
+            (image,) = expr.substitute([value], {range_(r): range_(column)})
+            size = value.dtype.itemsize * r.extent
+            if r not in value.free or size > room or _row_cost(value, r) < STAGE_COST or image not in k.exprs():
+                continue
+            uses = {image: column}
+            for other in {x for _, x in _row_reductions(k, column)}:
+                uses |= {expr.substitute([image], {range_(column): range_(other)})[0]: other}
+            room -= size
+            width = lanes if r.extent >= lanes else 1
+            return _stage_rows(stage_row(k, f"row{len(k.stages)}", uses, at, width), lanes, target)
+    return k
+
+
+def _row_reductions(k: Kernel, column: Range) -> list[tuple[Expr, Range]]:
+    """Bodies of reductions that run along as many elements as ``column`` has, and stand outside of its loop."""
+    return [
+        (e.src[0], e.arg[1][0])
+        for e in k.exprs()
+        if e.op is X.REDUCE and len(e.arg[1]) == 1 and e.arg[1][0].extent == column.extent and column not in e.free
+    ]
+
+
+def _row_cost(value: Expr, r: Range) -> int:
+    """Operations that ``value`` repeats for each element of the row."""
+    return sum(1 for e in expr.walk([value]) if e.src and e.op is not X.LOAD and e.dtype != INDEX and r in e.free)
 
 
 def _sequential(k: Kernel) -> list[Range]:
