@@ -243,5 +243,5 @@ def flops(kernel: Kernel) -> int:
         if e.dtype.is_float and e.op in ELEMENTWISE and e.op not in (Op.CAST, Op.BITCAST, Op.WHERE):
             total += math.prod(r.extent for r in e.free)
         elif e.op is X.REDUCE:
-            total += math.prod(r.extent for r in (*e.src[0].free, *e.arg[1]) if r in e.src[0].free or r in e.arg[1])
+            total += math.prod(r.extent for r in e.src[0].free.union(e.arg[1]))
     return total
