@@ -1,4 +1,4 @@
-"""Checks that a kernel or a loop tree is well formed. What makes them raise VerifyError is a bug in dawdle."""
+"""Checks that a kernel or a loop tree is well formed. What makes them raise VerifyError is dawdle's bug."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _check_node(n: Expr) -> None:
 
 
 def verify_kernel(k: kernel.Kernel) -> None:
-    """Raise VerifyError unless ranges are bound, dtypes agree, buffers exist and accesses can be in bounds."""
+    """Raise VerifyError unless ranges are bound, dtypes agree, buffers exist and are accessed in bounds."""
     names = [p.name for p in k.params] + [s.name for s in k.stages]
     _require(len(set(names)) == len(names), "kernel {}: names are used twice in {}", k.name, names)
     _require(len(set(k.ranges)) == len(k.ranges), "kernel {}: a range appears twice in {}", k.name, k.ranges)
