@@ -34,6 +34,7 @@ class Fact:
     work: float = 0.0  # the same, reductions and loads included
     transcendental: bool = False  # computing it anew takes exp2, log2 or sin
     reduced: bool = False  # a reduction that isn't a contraction is inlined in it
+    stored: bool = False  # it will surely be in memory
     leaves: tuple[LazyBuffer, ...] | None = ()  # what it is computed from elementwise; None: too many
     level: int = 0  # reductions and storage on the longest path below
     height: int = 0  # reductions nested below
@@ -119,7 +120,7 @@ class _Analysis:
 
     def storage(self, node: LazyBuffer) -> Fact:
         level = max((f.level for f in self.of(node.src)), default=-1) + 1
-        return Fact(node, work=LOAD_COST, leaves=(node,), level=level)
+        return Fact(node, work=LOAD_COST, level=level, stored=True)
 
     def assign(self, node: LazyBuffer) -> Fact:
         return self.facts[id(node.src[1])]
@@ -138,7 +139,6 @@ class _Analysis:
             work=min(own + sum(f.work for f in below), MOST_COST),
             transcendental=node.op in TRANSCENDENTAL or any(f.transcendental for f in below),
             reduced=any(f.reduced for f in below),
-            leaves=_union([f.leaves for f in below]),
             level=level,
             height=max(f.height for f in below),
             contraction=hosts[0] if hosts else None,
@@ -168,7 +168,6 @@ class _Analysis:
             node,
             work=LOAD_COST if contraction else min((below.work + 1) * steps, MOST_COST),
             reduced=not contraction,
-            leaves=(node,),
             level=below.level + 1,
             height=below.height + 1,
             contraction=node if contraction else None,
@@ -182,6 +181,42 @@ class _Analysis:
         while below.op in SAME_ELEMENTS:
             below = below.src[0]
         return self.facts[id(below)].is_contraction and below.op is Op.SUM
+
+
+    def find_stored(self, order: Sequence[LazyBuffer], outputs: Iterable[LazyBuffer]) -> None:
+        """Mark what surely gets memory: outputs, and epilogues' last nodes, which others go on with."""
+        ends: set[int] = set()
+        for node in order:
+            mine = self.facts[id(node)].contraction
+            if node.op not in MOVEMENT:
+                below = (f for f in self.of(operands(node)) if f.contraction is not None)
+                ends.update(id(f.base) for f in below if f.contraction is not mine)
+        required = {id(node) for node in outputs}
+        for node in order:
+            fact = self.facts[id(node)]
+            contraction = fact.contraction
+            if contraction is not None and contraction is not node:
+                kept = (f for f in self.of(operands(node)) if id(f.base) not in ends)
+                contraction = contraction if any(f.contraction is contraction for f in kept) else None
+            last = contraction is not None and id(fact.base) in ends
+            stored = fact.stored or id(node) in required or last
+            if contraction is not fact.contraction or stored != fact.stored:
+                self.facts[id(node)] = replace(fact, contraction=contraction, stored=stored)
+
+    def find_leaves(self, order: Iterable[LazyBuffer]) -> None:
+        for node in order:
+            fact = self.facts[id(node)]
+            below = operands(node)
+            if fact.stored or node.op in REDUCE or node.op is Op.UNWINDOW:
+                leaves: tuple[LazyBuffer, ...] | None = (node,)
+            elif len(below) == 1:
+                leaves = self.facts[id(below[0])].leaves
+            else:
+                leaves = _union([f.leaves for f in self.of(below)])
+            if leaves:
+                self.facts[id(node)] = replace(fact, leaves=leaves)
+            elif leaves is None:
+                self.facts[id(node)] = replace(fact, leaves=None)
 
 
 def _union(leaves: Sequence[tuple[LazyBuffer, ...] | None]) -> tuple[LazyBuffer, ...] | None:
@@ -204,9 +239,11 @@ _RULES: dict[Op, Callable[[_Analysis, LazyBuffer], Fact]] = {
 }
 
 
-def analyse(order: Iterable[LazyBuffer]) -> Facts:
-    """The facts of each node by its id; ``order`` holds operands before users."""
+def analyse(order: Sequence[LazyBuffer], outputs: Iterable[LazyBuffer]) -> Facts:
+    """The facts of each node by its id; ``order`` holds operands before users, ``outputs`` get memory."""
     analysis = _Analysis()
     for node in order:
         analysis.facts[id(node)] = _RULES[node.op](analysis, node)
+    analysis.find_stored(order, outputs)
+    analysis.find_leaves(order)
     return analysis.facts

@@ -209,7 +209,7 @@ class _Scheduler:
         fact = self.facts[id(node)]
         if kernels > MAX_KERNELS or fact.leaves is None:
             return f"used by {kernels} kernels"
-        unstored = sum(n.size for n in fact.leaves if n.op not in STORED and id(n) not in self.required)
+        unstored = sum(n.size for n in fact.leaves if not self.facts[id(n)].stored)
         if unstored * 4 > node.size:
             return f"used by {kernels} kernels, and its operands have no memory"
         leaves = MEMORY_COST * sum(n.nbytes for n in fact.leaves)
@@ -281,11 +281,11 @@ def schedule(outputs: Sequence[LazyBuffer]) -> Schedule:
     Takes time linear in the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
     """
     order = toposort_values(outputs)
-    facts = analyse(order)
+    facts = analyse(order, map(holder, outputs))
     rewritten = split_reductions(outputs, order, facts)
     if any(new is not node for node, new in zip(outputs, rewritten, strict=True)):
         order = toposort_values(rewritten)
-        facts = analyse(order)
+        facts = analyse(order, map(holder, rewritten))
     drafts = merge_sideways(_Scheduler(rewritten, order, facts).run())
     steps = tuple(_step(drafts[number]) for number in topological(drafts))
     held = [(node, holder(new)) for node, new in zip(outputs, rewritten, strict=True)]

@@ -188,3 +188,21 @@ def conv2d_gradients(x, w, dy, padding=0):
     x7 = build.reshape(build.window(padded, windows), (n, 1, i, oh, ow, kh, kw))
     dw = build.reshape(total(mul(x7, dy7), 0, 3, 4), w.shape)
     return dx, dw
+
+
+def batch_norm_step(x, w, gain, bias, w2):
+    """Gradients through convolution, batch norm over its batch, ReLU and convolution."""
+    h = conv2d(x, w)
+    n = h.size // w.shape[0]
+    average = mean(h, 0, 2, 3)
+    centred = sub(h, average)
+    variance = mean(mul(centred, centred), 0, 2, 3)
+    scale = div(fill(variance, 1.0), sqrt(add(variance, 1e-5)))
+    normal = mul(centred, scale)
+    y = relu(add(mul(normal, channels(gain)), channels(bias)))
+    dy, dw2 = conv2d_gradients(y, w2, conv2d(y, w2))
+    dy = mul(dy, build.cast(build.binary(Op.CMPLT, fill(y, 0.0), y), float32))
+    dbias, dgain = total(dy, 0, 2, 3), total(mul(dy, normal), 0, 2, 3)
+    dh = sub(sub(dy, mul(dbias, 1 / n)), mul(normal, mul(dgain, 1 / n)))
+    _, dw = conv2d_gradients(x, w, mul(dh, mul(scale, channels(gain))))
+    return [dw, dw2, dgain, dbias, average, variance]

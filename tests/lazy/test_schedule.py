@@ -16,7 +16,7 @@ from dawdle.lazy import build, split
 from dawdle.lazy import schedule as scheduler
 from dawdle.lazy.buffer import LazyBuffer, format_graph
 from dawdle.lazy.ops import Op
-from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer
+from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer, format_schedule
 from dawdle.lazy.schedule import schedule
 
 
@@ -182,8 +182,95 @@ def test_cross_entropy_of_few_rows_is_one_kernel():
 
 def test_mlp_step():
     plan = check(net.mlp_step(16, (20, 24, 24, 10)))
-    contractions = [g for g in groups(plan) if g.space and Op.SUM in ops(g)]
-    assert len(contractions)
+    found = groups(plan)
+    # forward, softmax and its gradient, gradients of activations, of weights and of biases, loss
+    assert len(found) == 3 + 1 + 2 + 3 + 3 + 1
+    for group in found:
+        matmuls = [n for n in inlined(group) if n.op is Op.SUM and n.src[0].size > 16 * n.size]
+        assert len(matmuls) <= 1
+
+
+def test_attention_keeps_softmax_in_one_kernel():
+    q, k, v = (net.data(2, 3, 16, 8, seed=s) for s in range(3))
+    scores = net.mul(net.matmul(q, net.transpose(k)), 0.35)
+    first, second, third = groups(check([net.matmul(net.softmax(scores), v)]))
+    assert ops(first).count(Op.SUM) == 1 and first.outputs[0].op is Op.MUL
+    assert Op.EXP2 in ops(second) and Op.EXP2 not in ops(third)
+
+
+def test_convolutions_gradients_are_contractions():
+    x, w, dy = net.data(2, 8, 9, 9), net.data(8, 8, 3, 3), net.data(2, 8, 9, 9)
+    pad, dw, dx = groups(check(list(net.conv2d_gradients(x, w, dy, 1))))
+    assert Op.UNWINDOW in ops(dx) and Op.SUM in ops(dx) and Op.SUM in ops(dw)
+    assert pad.outputs[0].op is Op.PAD
+
+
+def test_batch_norm_step():
+    x = net.data(2, 4, 12, 12)
+    plan = check(net.batch_norm_step(x, net.data(8, 4, 3, 3), net.data(8), net.data(8), net.data(8, 8, 3, 3)))
+    # convolution, statistics, normalisation, convolution; gradients: y, gain and bias, h, both weights
+    assert len(plan.steps) == 9
+    assert [len(g.outputs) for g in groups(plan) if g.space == (1, 8, 1, 1)] == [2, 2]
+    assert all(len(g.outputs) == 1 for g in groups(plan) if g.space != (1, 8, 1, 1))
+
+
+def test_a_value_used_twice_is_stored_by_one_of_its_users():
+    x = net.data(64, 64)
+    y = net.exp(net.exp(net.exp(net.exp(x))))
+    with mock.patch.object(scheduler, "LAUNCH_COST", 0):
+        first, second = groups(check([net.add(y, x), net.total(net.mul(y, y), 0)]))
+    assert len(first.outputs) == 2 and y in first.outputs and y in second.inputs
+
+
+def test_a_cheap_value_is_computed_twice():
+    x = net.data(64, 64)
+    y = net.mul(x, 2.0)
+    for group in groups(check([net.total(y, 0), net.total(net.exp(y), 1)])):
+        assert group.inputs == (x,)
+
+
+def test_reductions_over_leading_axes_are_not_repeated():
+    x = net.data(50, 60)
+    first, second = groups(check([net.sub(x, net.highest(x, 0))]))
+    assert first.outputs[0].shape == (1, 60) and "50 times" in first.reasons[0]
+    assert Op.AMAX not in ops(second)
+
+
+def test_kernels_beside_each_other():
+    x = net.data(30, 40)
+    (group,) = groups(check([net.total(x, 1), net.highest(x, 1), net.mean(net.mul(x, x), 1)]))
+    assert len(group.outputs) == 3 and group.space == (30, 1)
+
+
+def test_scan_and_scatter_have_kernels_of_their_own():
+    x = net.data(12, 20)
+    index = build.cast(net.mul(x, 3.0), int64)
+    scanned = build.scan(Op.ADD, net.exp(x), 1)
+    added = build.scatter(net.fill(x, 1.0), index, net.mul(x, 2.0), 1)
+    plan = check([net.add(net.add(scanned, added), net.total(x, 1))])
+    assert [g.outputs[0].op for g in groups(plan)].count(Op.SCAN) == 1 and len(plan.steps) == 3
+
+
+def test_an_embedding_reads_its_rows_only():
+    table, index = net.data(1000, 16), leaf(np.arange(32).reshape(32, 1) * 7, int64)
+    rows = build.gather(net.mul(table, 2.0), build.expand(index, (32, 16)), 0)
+    group = one([net.softmax(rows)])
+    assert table in group.inputs
+
+
+def test_assignment_is_its_value():
+    x, y = net.data(4, 4), net.data(4, 4)
+    out = build.assign(net.exp(x), net.relu(y))
+    group = one([net.add(out, 1.0)])
+    assert group.inputs == (y,)
+    plan = check([out])
+    assert plan.aliases == {id(out): out.src[1]}
+
+
+def test_schedules_print_their_reasons():
+    text = format_schedule(schedule([net.softmax(net.matmul(net.data(32, 20), net.data(20, 48)))]))
+    assert "0: kernel over [32, 1, 48]: sum mul" in text
+    assert "stores div float32[32, 48]: output" in text
 
 
 @pytest.mark.parametrize("n", [2000])
