@@ -15,7 +15,8 @@ def simplify(outputs: Sequence[LazyBuffer]) -> list[LazyBuffer]:
     """Nodes of the same values, shapes, dtypes and devices as ``outputs``, with less work below them.
 
     The given nodes stay as they are; those that can't be improved are used again. Values are equal in every
-    bit but for the payload of a NaN. Leaves that read different storages are never merged. Takes linear time.
+    bit but for the payload of a NaN. Leaves are never merged, not even if they share a storage, so that what is
+    made of the result holds for any storages. Takes linear time.
     """
     work = _Simplifier()
     return [work.simplified(node) for node in outputs]
@@ -76,7 +77,9 @@ def _key(node: LazyBuffer) -> Any:
     if node.op in COMMUTATIVE:
         src = tuple(sorted(src))
     arg = node.arg
-    if node.op in (Op.BUFFER, Op.CUSTOM):
+    if node.op is Op.BUFFER:
+        arg = id(node)  # a plan serves other storages too: leaves that share theirs now may not do so then
+    elif node.op is Op.CUSTOM:
         arg = id(arg)
     elif node.op is Op.CONST:
         arg = repr(arg)  # 0.0 == -0.0 and nan != nan would mix them up
