@@ -104,6 +104,8 @@ class _Lowering:
         return RULES[node.op](self, node, index, valid)
 
     def _load(self, slot: str, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
+        if node.size == 0:  # never valid
+            return _zero_like(const(0, node.dtype))
         return expr.load(slot, flatten(index, node.shape), node.dtype, valid)
         yield
 
@@ -206,6 +208,8 @@ def lower(group: Group, name: str = "kernel") -> Kernel:
     index = [ZERO if n == 1 else range_(r) for r, n in zip(ranges, group.space, strict=True)]
     params = [Param(f"out{i}", n.dtype, n.size, True) for i, n in enumerate(group.outputs)]
     params += [Param(f"in{i}", n.dtype, n.size) for i, n in enumerate(group.inputs)]
+    if 0 in group.space:  # nothing to compute
+        return Kernel(name, tuple(params), (), ())
     order = [r for r in ranges if r.extent != 1]
     stores: list[Store] = []
     for i, node in enumerate(group.outputs):

@@ -209,11 +209,11 @@ SIGNED: dict[Op | X, str] = {  # -1 is apart because the least integer divided b
     Op.IDIV: "if (b == 0) return 0; if (b == -1) return ($T)(-a); $T q = a / b; return q - (a % b && (a < 0) != (b < 0));",
     Op.MOD: "if (b == 0 || b == -1) return 0; $T r = a % b; return r && (r < 0) != (b < 0) ? r + b : r;",
 }
-_FMOD = "$T r = fmod$f(a, b); if (r != 0) { if ((r < 0) != (b < 0)) r += b; } else r = copysign$f(0, b);"
 FLOAT_DIVISION: dict[Op | X, str] = {
-    Op.MOD: f"if (b == 0) return fmod$f(a, b); {_FMOD} return r;",
-    Op.IDIV: f"if (b == 0) return a / b; {_FMOD} $T q = (a - r) / b; if (q == 0) return copysign$f(0, a / b); "
-    "$T n = floor$f(q); return q - n > ($T)0.5 ? n + 1 : n;",
+    Op.MOD: "$T r = fmod$f(a, b); if (b == 0) return r; if (r == 0) return copysign$f(0, b); "
+    "return (r < 0) != (b < 0) ? r + b : r;",
+    Op.IDIV: "if (b == 0) return a / b; $T r = fmod$f(a, b), q = (a - r) / b; if (r != 0 && (r < 0) != (b < 0)) q -= 1; "
+    "if (q == 0) return copysign$f(0, a / b); $T n = floor$f(q); return q - n > ($T)0.5 ? n + 1 : n;",
 }
 
 
