@@ -15,8 +15,8 @@ def simplify(outputs: Sequence[LazyBuffer]) -> list[LazyBuffer]:
     """Nodes of the same values, shapes, dtypes and devices as ``outputs``, with less work below them.
 
     The given nodes stay as they are; those that can't be improved are used again. Values are equal in every
-    bit but for the payload of a NaN. Leaves are never merged, not even if they share a storage, so that what is
-    made of the result holds for any storages. Takes linear time.
+    bit but for the payload of a NaN. Leaves are never merged, not even if they share a storage: what is
+    made of the result then holds for any storages. Takes linear time.
     """
     work = _Simplifier()
     return [work.simplified(node) for node in outputs]
