@@ -2,6 +2,7 @@
 
 A rule gets the recorded node and the gradient of its result and returns that of each operand (None: there is none).
 """
+
 from __future__ import annotations
 
 import functools
@@ -110,7 +111,11 @@ def _max(n: Node, g: Tensor) -> Parts:
 @rule(Op.WHERE, inputs=True)
 def _where(n: Node, g: Tensor) -> Parts:
     chosen = n.x(g, 0)
-    return (None, where(chosen, g, 0.0) if n.needs(1) else None, where(chosen, 0.0, g) if n.needs(2) else None)
+    return (
+        None,
+        where(chosen, g, 0.0) if n.needs(1) else None,
+        where(chosen, 0.0, g) if n.needs(2) else None,
+    )
 
 
 @rule(Composite.EXP, output=True)
@@ -329,8 +334,12 @@ def _scatter(n: Node, g: Tensor) -> Parts:
     axis, how = n.arg
     index = n.x(g, 1)
     if how not in (Op.ADD, None):
-        raise GradientError(f"scatter with {how.name.lower()} has no gradient; use scatter_add, or detach the operands")
-    base = g if how is Op.ADD else apply(Op.SCATTER, (axis, None), g, index, constant(g, 0, shape=n.shapes[2]))
+        raise GradientError(
+            f"scatter with {how.name.lower()} has no gradient; use scatter_add, or detach the operands"
+        )
+    base = (
+        g if how is Op.ADD else apply(Op.SCATTER, (axis, None), g, index, constant(g, 0, shape=n.shapes[2]))
+    )
     part = apply(Op.GATHER, axis, g, index) if n.needs(2) else None
     if part is not None and how is None:  # of equal indices only the last was kept
         part = where(_kept(index, n.shapes[0], axis), part, 0.0)
@@ -378,7 +387,9 @@ def value_and_grad(
         for i in numbers:
             a = args[i]
             if not isinstance(a, Tensor) or not a.dtype.is_float:
-                raise GradientError(f"argument {i} of {function.__name__} must be a float tensor to be differentiated by")
+                raise GradientError(
+                    f"argument {i} of {function.__name__} must be a float tensor to be differentiated by"
+                )
             inputs[i] = a.reshape(a.shape) if a.requires_grad else a.detach().requires_grad_()
         value = function(*inputs, **kwargs)
         targets = [inputs[i] for i in numbers]

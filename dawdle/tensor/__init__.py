@@ -1,9 +1,10 @@
 """Tensor: a handle on an immutable value. This file lists what it can do; the functions are in the files beside it."""
+
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from dawdle.dtype import (
     DType,
@@ -22,8 +23,7 @@ from dawdle.errors import GradientError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
-from dawdle.runtime.trace import note_attribute, note_read
-from dawdle.runtime.trace import note_attribute
+from dawdle.runtime.trace import note_attribute, note_new, note_read
 from dawdle.tensor import (
     activation,
     autograd,
@@ -34,17 +34,20 @@ from dawdle.tensor import (
     interop,
     linalg,
     movement,
-    normalize as normalization,
     printing,
     reduce,
     sampling,
     transcendental,
 )
+from dawdle.tensor import (
+    normalize as normalization,
+)
 from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
 from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to
 from dawdle.tensor.elementwise import inplace, operator
 
-Bool, Int = bool, int  # the class has methods of these names
+Bool: TypeAlias = bool  # the class has methods of these names
+Int: TypeAlias = int
 
 
 class Tensor:
@@ -80,6 +83,7 @@ class Tensor:
             self.lazy = interop.from_data(data, dtype, device)
         self._node = None
         self._grad = None
+        note_new(self)
         self.requires_grad_(requires_grad)
 
     # ---- how operations make tensors
@@ -87,12 +91,14 @@ class Tensor:
     def _new(self, lazy: LazyBuffer, node: Node | None = None) -> Tensor:
         out = Tensor.__new__(Tensor)
         out.lazy, out._node, out._grad = lazy, node, None
+        note_new(out)
         return out
 
     @staticmethod
     def _wrap(lazy: LazyBuffer) -> Tensor:
         out = Tensor.__new__(Tensor)
         out.lazy, out._node, out._grad = lazy, None, None
+        note_new(out)
         return out
 
     @staticmethod
@@ -166,17 +172,6 @@ class Tensor:
     # ---- gradients
 
     @property
-    def grad(self) -> Tensor | None:
-        """The gradient that :meth:`backward` gathered here, or None."""
-        note_attribute(self, "grad", written=False)
-        return self._grad
-
-    @grad.setter
-    def grad(self, value: Tensor | None) -> None:
-        note_attribute(self, "grad", written=True)
-        self._grad = value
-
-    @property
     def requires_grad(self) -> Bool:
         """Whether gradients with respect to this tensor, or to what it was computed from, are recorded."""
         return self._node is not None and self._node.tracked
@@ -192,7 +187,9 @@ class Tensor:
         if not requires_grad:
             self._node = None
         elif not self.lazy.dtype.is_float:
-            raise GradientError(f"only floats have gradients, this tensor holds {self.lazy.dtype.name}; cast it with .float()")
+            raise GradientError(
+                f"only floats have gradients, this tensor holds {self.lazy.dtype.name}; cast it with .float()"
+            )
         else:
             self._node = autograd.leaf_node(self)
         return self
@@ -258,16 +255,16 @@ class Tensor:
     __format__ = printing.display
 
     def __bool__(self) -> Bool:
-        return Bool(interop.item(self))
+        return interop.as_bool(self)
 
     def __int__(self) -> Int:
-        return Int(interop.item(self))
+        return interop.as_int(self)
 
     def __float__(self) -> Any:
         return interop.as_float(self)
 
     def __contains__(self, value: Operand) -> Bool:
-        return Bool(interop.item(reduce.any(elementwise.eq(self, value))))
+        return interop.as_bool(reduce.any(elementwise.eq(self, value)))
 
     def __deepcopy__(self, memo: dict[Int, Any]) -> Tensor:
         return interop.duplicate(self, memo)
@@ -292,7 +289,9 @@ class Tensor:
         """
         x = value if isinstance(value, Tensor) else Tensor(value, device=self.device)
         if broadcast_shape("assign", self.shape, x.shape) != self.shape:
-            raise ShapeError(f"can't assign a value of shape {x.shape} to a tensor of shape {self.shape}; reshape or reduce it")
+            raise ShapeError(
+                f"can't assign a value of shape {x.shape} to a tensor of shape {self.shape}; reshape or reduce it"
+            )
         return self._rebind(expand_to(interop.to(x, self.dtype, device=self.device), self.shape))
 
     copy_ = assign
@@ -336,10 +335,18 @@ class Tensor:
     __xor__, __rxor__ = operator(elementwise.bitxor), operator(elementwise.bitxor, True)
     __lshift__, __rlshift__ = operator(elementwise.lshift), operator(elementwise.lshift, True)
     __rshift__, __rrshift__ = operator(elementwise.rshift), operator(elementwise.rshift, True)
-    __iadd__, __isub__, __imul__ = inplace(elementwise.add), inplace(elementwise.sub), inplace(elementwise.mul)
+    __iadd__, __isub__, __imul__ = (
+        inplace(elementwise.add),
+        inplace(elementwise.sub),
+        inplace(elementwise.mul),
+    )
     __itruediv__, __ifloordiv__ = inplace(elementwise.div), inplace(elementwise.floordiv)
     __imod__, __ipow__ = inplace(elementwise.mod), inplace(transcendental.power)
-    __iand__, __ior__, __ixor__ = inplace(elementwise.bitand), inplace(elementwise.bitor), inplace(elementwise.bitxor)
+    __iand__, __ior__, __ixor__ = (
+        inplace(elementwise.bitand),
+        inplace(elementwise.bitor),
+        inplace(elementwise.bitxor),
+    )
     __ilshift__, __irshift__ = inplace(elementwise.lshift), inplace(elementwise.rshift)
     __neg__, __invert__, __abs__ = elementwise.neg, elementwise.invert, elementwise.absolute
     __lt__, __gt__ = operator(elementwise.lt), operator(elementwise.gt)
@@ -349,7 +356,12 @@ class Tensor:
     floor_divide, remainder = elementwise.floordiv, elementwise.mod
     neg, reciprocal, square = elementwise.neg, elementwise.reciprocal, elementwise.square
     abs, sign = elementwise.absolute, elementwise.sign
-    maximum, minimum, clamp, clip = elementwise.maximum, elementwise.minimum, elementwise.clamp, elementwise.clamp
+    maximum, minimum, clamp, clip = (
+        elementwise.maximum,
+        elementwise.minimum,
+        elementwise.clamp,
+        elementwise.clamp,
+    )
     lt, gt, le, ge = elementwise.lt, elementwise.gt, elementwise.le, elementwise.ge
     eq, ne, isclose = elementwise.eq, elementwise.ne, elementwise.isclose
     isnan, isinf, isfinite = elementwise.isnan, elementwise.isinf, elementwise.isfinite
@@ -362,11 +374,21 @@ class Tensor:
         elementwise.trunc, elementwise.floor, elementwise.ceil, elementwise.round, elementwise.frac
     )  # fmt: skip
     exp, exp2, expm1 = transcendental.exp, transcendental.exp2, transcendental.expm1
-    log, log2, log10, log1p = transcendental.log, transcendental.log2, transcendental.log10, transcendental.log1p
+    log, log2, log10, log1p = (
+        transcendental.log,
+        transcendental.log2,
+        transcendental.log10,
+        transcendental.log1p,
+    )
     logaddexp, pow, erf = transcendental.logaddexp, transcendental.power, transcendental.erf
     sqrt, rsqrt = transcendental.sqrt, transcendental.rsqrt
     sin, cos, tan = transcendental.sin, transcendental.cos, transcendental.tan
-    sinh, cosh, tanh, sigmoid = transcendental.sinh, transcendental.cosh, transcendental.tanh, transcendental.sigmoid
+    sinh, cosh, tanh, sigmoid = (
+        transcendental.sinh,
+        transcendental.cosh,
+        transcendental.tanh,
+        transcendental.sigmoid,
+    )
 
     def where(self, a: Operand, b: Operand) -> Tensor:
         """``a`` where this bool tensor holds, else ``b``. ``Tensor.where(condition, a, b)`` reads like PyTorch's."""
@@ -376,7 +398,12 @@ class Tensor:
 
     relu, relu6, leaky_relu, gelu = activation.relu, activation.relu6, activation.leaky_relu, activation.gelu
     silu, swish, mish, elu = activation.silu, activation.silu, activation.mish, activation.elu
-    selu, celu, softplus, softsign = activation.selu, activation.celu, activation.softplus, activation.softsign
+    selu, celu, softplus, softsign = (
+        activation.selu,
+        activation.celu,
+        activation.softplus,
+        activation.softsign,
+    )
     logsigmoid, hardtanh = activation.logsigmoid, activation.hardtanh
     hardsigmoid, hardswish, dropout = activation.hardsigmoid, activation.hardswish, activation.dropout
 
@@ -391,9 +418,19 @@ class Tensor:
 
     # ---- shape
 
-    reshape, view, flatten, unflatten = movement.reshape, movement.reshape, movement.flatten, movement.unflatten
+    reshape, view, flatten, unflatten = (
+        movement.reshape,
+        movement.reshape,
+        movement.flatten,
+        movement.unflatten,
+    )
     permute, transpose, movedim = movement.permute, movement.transpose, movement.movedim
-    squeeze, unsqueeze, expand, broadcast_to = movement.squeeze, movement.unsqueeze, movement.expand, movement.expand
+    squeeze, unsqueeze, expand, broadcast_to = (
+        movement.squeeze,
+        movement.unsqueeze,
+        movement.expand,
+        movement.expand,
+    )
     flip, pad, shrink, roll = movement.flip, movement.pad, movement.shrink, movement.roll
     repeat, repeat_interleave = movement.repeat, movement.repeat_interleave
     split, chunk, unbind, unfold = movement.split, movement.chunk, movement.unbind, movement.unfold

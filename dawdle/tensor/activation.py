@@ -1,4 +1,5 @@
 """Activation functions, and dropout."""
+
 from __future__ import annotations
 
 import math

@@ -1,4 +1,5 @@
 """Recording of operations on tensors and the reverse walk over them. The rules themselves are in dawdle.gradient."""
+
 from __future__ import annotations
 
 import threading
@@ -13,7 +14,6 @@ from dawdle.dtype import DType
 from dawdle.errors import GradientError, ShapeError
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
-from dawdle.runtime.trace import note_rebind
 from dawdle.runtime.trace import note_rebind
 
 if TYPE_CHECKING:
@@ -90,7 +90,6 @@ def rebind(x: Tensor, value: Tensor) -> Tensor:
                 "do it under no_grad(), or write x = x + y"
             )
         x._node = value._node
-    note_rebind(x)
     x.lazy = value.lazy
     return x
 
@@ -108,9 +107,27 @@ class Node:
     that ``y.gradient(x)`` works for an ``x`` that didn't ask for gradients.
     """
 
-    __slots__ = ("op", "arg", "parents", "tracked", "wanted", "shapes", "dtypes", "inputs", "output", "leaf", "__weakref__")
+    __slots__ = (
+        "__weakref__",
+        "arg",
+        "dtypes",
+        "inputs",
+        "leaf",
+        "op",
+        "output",
+        "parents",
+        "shapes",
+        "tracked",
+        "wanted",
+    )
 
-    def __init__(self, op: Op | Composite | None, arg: Any = None, parents: tuple[Parent, ...] = (), tracked: bool = False):
+    def __init__(
+        self,
+        op: Op | Composite | None,
+        arg: Any = None,
+        parents: tuple[Parent, ...] = (),
+        tracked: bool = False,
+    ):
         self.op = op
         self.arg = arg
         self.parents = parents
@@ -129,7 +146,9 @@ class Node:
     def x(self, g: Tensor, i: int = 0) -> Tensor:
         """Operand ``i`` as a tensor that leads back to the operations that made it."""
         parent = self.parents[i]
-        return g._new(self.inputs[i], parent if isinstance(parent, Node) else DETACHED if parent is None else None)
+        return g._new(
+            self.inputs[i], parent if isinstance(parent, Node) else DETACHED if parent is None else None
+        )
 
     def y(self, g: Tensor) -> Tensor:
         """The result as a tensor."""
@@ -265,7 +284,9 @@ def backpropagate(
                 visit(node, g)
             if node.op is None or not any(node.wanted):
                 continue
-            for parent, part, want in zip(node.parents, RULES[node.op].function(node, g), node.wanted, strict=True):
+            for parent, part, want in zip(
+                node.parents, RULES[node.op].function(node, g), node.wanted, strict=True
+            ):
                 if want and part is not None and parent is not None:
                     known = gradients.get(id(parent))
                     gradients[id(parent)] = part if known is None else known + part
@@ -294,7 +315,9 @@ def _seed(x: Tensor, gradient: Tensor | None, what: str, tracked: bool) -> tuple
             )
         return x._node, x.ones_like()
     if gradient.lazy.shape != x.lazy.shape:
-        raise ShapeError(f"{what}: gradient of shape {gradient.lazy.shape} for a tensor of shape {x.lazy.shape}")
+        raise ShapeError(
+            f"{what}: gradient of shape {gradient.lazy.shape} for a tensor of shape {x.lazy.shape}"
+        )
     return x._node, gradient.to(x.lazy.dtype)
 
 
@@ -334,7 +357,10 @@ def gradients(
     A target that requires gradients but that ``x`` doesn't depend on gets zeros. One that doesn't require them must have
     been used since ``x`` was last realised, for results are recorded only so long. Raises GradientError otherwise.
     """
-    keys = [id(t.lazy if t._node is None or not t._node.tracked and t.lazy.op is Op.BUFFER else t._node) for t in targets]
+    keys = [
+        id(t.lazy if t._node is None or (not t._node.tracked and t.lazy.op is Op.BUFFER) else t._node)
+        for t in targets
+    ]
     root, seed = _seed(x, gradient, "gradient()", False)
     found: dict[int, Tensor] = {}
 

@@ -1,10 +1,10 @@
 """Convolution and pooling over any number of dimensions: PAD, WINDOW, and a reduction of the windows."""
+
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
 
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
@@ -35,13 +35,19 @@ def _padding(value: Any, n: int, span: Sequence[int], what: str) -> list[tuple[i
         return [(0, 0)] * n
     if value == "same":
         return [((s - 1) // 2, s - 1 - (s - 1) // 2) for s in span]
-    if isinstance(value, (list, tuple)) and len(value) == n and all(isinstance(v, (list, tuple)) for v in value):
+    if (
+        isinstance(value, (list, tuple))
+        and len(value) == n
+        and all(isinstance(v, (list, tuple)) for v in value)
+    ):
         return [(int(low), int(high)) for low, high in value]
     return [(p, p) for p in _spread(value, n, what, 0)]
 
 
 def _check_window(shape: Shape, pads: Sequence[tuple[int, int]], span: Sequence[int], what: str) -> None:
-    room = [size + low + high for size, (low, high) in zip(shape[len(shape) - len(span) :], pads, strict=True)]
+    room = [
+        size + low + high for size, (low, high) in zip(shape[len(shape) - len(span) :], pads, strict=True)
+    ]
     if any(s > r for s, r in zip(span, room, strict=True)):
         raise ShapeError(
             f"{what}: a window spanning {tuple(span)} is larger than the padded input {tuple(room)} "
@@ -74,7 +80,9 @@ def conv(
     pads = _padding(padding, n, span, "padding")
     _check_window(x.lazy.shape, pads, span, f"conv{n}d")
     part = channels // groups
-    windows = apply(Op.WINDOW, tuple(zip(kernel, strides, dilations, strict=True)), pad_dims(x, [(0, 0), (0, 0), *pads]))
+    windows = apply(
+        Op.WINDOW, tuple(zip(kernel, strides, dilations, strict=True)), pad_dims(x, [(0, 0), (0, 0), *pads])
+    )
     places = windows.lazy.shape[2 : 2 + n]
     windows = apply(Op.RESHAPE, (batch, groups, 1, part, *places, *kernel), windows)
     order = (0, 1, 2, *range(4, 4 + n), 3, *range(4 + n, 4 + 2 * n))  # (N, G, 1, *places, C, *kernel)
@@ -87,7 +95,9 @@ def conv(
 def _conv_shapes(x: Shape, weight: Shape, groups: int) -> Shape:
     n = len(weight) - 2
     if n < 1 or len(x) != n + 2:
-        raise ShapeError(f"convolution takes an input (N, C, *sizes) and a weight (O, C, *kernel), got {x} and {weight}")
+        raise ShapeError(
+            f"convolution takes an input (N, C, *sizes) and a weight (O, C, *kernel), got {x} and {weight}"
+        )
     if groups < 1 or weight[0] % groups or x[1] != weight[1] * groups:
         raise ShapeError(
             f"convolution: input {x} has {x[1]} channels, weight {weight} with groups={groups} takes "
@@ -100,7 +110,9 @@ def _with_bias(out: Tensor, bias: Tensor | None, n: int) -> Tensor:
     if bias is None:
         return out
     if bias.lazy.shape != out.lazy.shape[1:2]:
-        raise ShapeError(f"convolution: bias of shape {bias.lazy.shape} must have a number for each of {out.lazy.shape[1]} outputs")
+        raise ShapeError(
+            f"convolution: bias of shape {bias.lazy.shape} must have a number for each of {out.lazy.shape[1]} outputs"
+        )
     return ew.add(out, apply(Op.RESHAPE, (bias.lazy.size, *[1] * n), bias))
 
 
@@ -118,7 +130,9 @@ def conv_transpose(
     n = len(weight.lazy.shape) - 2
     shape, w = x.lazy.shape, weight.lazy.shape
     if n < 1 or len(shape) != n + 2 or shape[1] != w[0] or groups < 1 or w[0] % groups:
-        raise ShapeError(f"conv_transpose takes (N, C, *sizes) and a weight (C, O / groups, *kernel), got {shape} and {w}")
+        raise ShapeError(
+            f"conv_transpose takes (N, C, *sizes) and a weight (C, O / groups, *kernel), got {shape} and {w}"
+        )
     strides, dilations = _spread(stride, n, "stride"), _spread(dilation, n, "dilation")
     pads, extra = _spread(padding, n, "padding", 0), _spread(output_padding, n, "output_padding", 0)
     batch, part, outs, places, kernel = shape[0], w[0] // groups, w[1], shape[2:], w[2:]
@@ -131,23 +145,36 @@ def conv_transpose(
     windows = tuple(zip(kernel, strides, dilations, strict=True))
     covered = [(m - 1) * s + (k - 1) * d + 1 for m, (k, s, d) in zip(places, windows, strict=True)]
     out = apply(Op.UNWINDOW, (windows, tuple(covered)), spread)
-    return _with_bias(pad_dims(out, [(0, 0), (0, 0), *[(-p, e - p) for p, e in zip(pads, extra, strict=True)]]), bias, n)
+    return _with_bias(
+        pad_dims(out, [(0, 0), (0, 0), *[(-p, e - p) for p, e in zip(pads, extra, strict=True)]]), bias, n
+    )
 
 
 def _pool_windows(
-    x: Tensor, kernel: Sizes, stride: Sizes | None, padding: Any, dilation: Sizes, ceil_mode: bool, value: Any, what: str
+    x: Tensor,
+    kernel: Sizes,
+    stride: Sizes | None,
+    padding: Any,
+    dilation: Sizes,
+    ceil_mode: bool,
+    value: Any,
+    what: str,
 ) -> tuple[Tensor, int, list[tuple[int, int]]]:
     """(windows of the padded input, number of pooled dimensions, the padding)."""
     n = 2 if isinstance(kernel, int) else len(kernel)
     if len(x.lazy.shape) < n:
-        raise ShapeError(f"{what} over {n} dimensions needs an input of at least as many, got shape {x.lazy.shape}")
+        raise ShapeError(
+            f"{what} over {n} dimensions needs an input of at least as many, got shape {x.lazy.shape}"
+        )
     sizes = _spread(kernel, n, "kernel_size")
     strides = sizes if stride is None else _spread(stride, n, "stride")
     dilations = _spread(dilation, n, "dilation")
     span = [(k - 1) * d + 1 for k, d in zip(sizes, dilations, strict=True)]
     pads = _padding(padding, n, span, "padding")
     if ceil_mode:
-        pads = [_ceil_high(m, p, s, t) for m, p, s, t in zip(x.lazy.shape[-n:], pads, span, strides, strict=True)]
+        pads = [
+            _ceil_high(m, p, s, t) for m, p, s, t in zip(x.lazy.shape[-n:], pads, span, strides, strict=True)
+        ]
     _check_window(x.lazy.shape, pads, span, what)
     lead = len(x.lazy.shape) - n
     padded = pad_dims(x, [(0, 0)] * lead + pads, value)
@@ -179,7 +206,9 @@ def max_pool(
 
     ``stride`` defaults to the kernel. Padding counts as -inf. Equal elements share the gradient.
     """
-    windows, n, _ = _pool_windows(x, kernel_size, stride, padding, dilation, ceil_mode, x.lazy.dtype.min, "max_pool")
+    windows, n, _ = _pool_windows(
+        x, kernel_size, stride, padding, dilation, ceil_mode, x.lazy.dtype.min, "max_pool"
+    )
     axes = _window_axes(windows, n)
     return apply(Op.RESHAPE, windows.lazy.shape[: axes[0]], apply(Op.AMAX, axes, windows))
 
@@ -198,7 +227,7 @@ def avg_pool(
     windows, n, pads = _pool_windows(x, kernel_size, stride, padding, 1, ceil_mode, 0, "avg_pool")
     axes = _window_axes(windows, n)
     total = apply(Op.RESHAPE, windows.lazy.shape[: axes[0]], apply(Op.SUM, axes, windows))
-    if count_include_pad and not ceil_mode or not any(low or high for low, high in pads):
+    if (count_include_pad and not ceil_mode) or not any(low or high for low, high in pads):
         return cast(ew.mul(total, 1 / math.prod(windows.lazy.shape[axes[0] :])), dtype)
     counted = constant(x, 1.0, shape=x.lazy.shape[-n:])
     if count_include_pad:
@@ -222,5 +251,3 @@ def windows_of(kernel: Sizes, stride: Sizes | None, n: int) -> tuple[tuple[int, 
     sizes = _spread(kernel, n, "kernel_size")
     strides = sizes if stride is None else _spread(stride, n, "stride")
     return tuple((k, s, 1) for k, s in zip(sizes, strides, strict=True))
-
-

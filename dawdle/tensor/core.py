@@ -1,4 +1,5 @@
 """How every operation is built: operands become tensors of one shape and dtype, a graph node is made, and recorded."""
+
 from __future__ import annotations
 
 import functools
@@ -12,7 +13,6 @@ from dawdle.errors import ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import BINARY, REDUCE, UNARY, Op
-from dawdle.runtime.trace import note_read
 from dawdle.runtime.trace import note_read
 from dawdle.tensor.autograd import Composite, no_grad, record
 
@@ -28,7 +28,10 @@ HALF = (float16, bfloat16)
 
 # how a node is built from its operands and the argument that its gradient rule will see
 BUILD: dict[Op, Callable[..., LazyBuffer]] = {
-    **{op: functools.partial(lambda op, arg, a: build.unary(op, a), op) for op in UNARY - {Op.CAST, Op.BITCAST}},
+    **{
+        op: functools.partial(lambda op, arg, a: build.unary(op, a), op)
+        for op in UNARY - {Op.CAST, Op.BITCAST}
+    },
     **{op: functools.partial(lambda op, arg, a, b: build.binary(op, a, b), op) for op in BINARY},
     **{op: functools.partial(lambda op, arg, a: build.reduce(op, a, arg), op) for op in REDUCE},
     Op.CAST: lambda arg, a: build.cast(a, arg),
@@ -53,7 +56,6 @@ BUILD: dict[Op, Callable[..., LazyBuffer]] = {
 def apply(op: Op, arg: Any, *operands: Tensor) -> Tensor:
     """The primitive ``op`` on tensors, recorded for gradients. ``arg`` is as in :data:`BUILD`."""
     note_read(*operands)
-    note_read(*operands)
     lazy = BUILD[op](arg, *[t.lazy for t in operands])
     return operands[0]._new(lazy, record(op, arg, operands, lazy))
 
@@ -74,7 +76,9 @@ def dims(function: Callable[..., Any]) -> Callable[..., Any]:
         for alias, name in aliases.items():
             if alias in kwargs:
                 if name in kwargs:
-                    raise TypeError(f"{function.__name__}() got both {name!r} and its alias {alias!r}; pass one")
+                    raise TypeError(
+                        f"{function.__name__}() got both {name!r} and its alias {alias!r}; pass one"
+                    )
                 kwargs[name] = kwargs.pop(alias)
         return function(*args, **kwargs)
 

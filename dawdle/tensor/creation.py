@@ -1,4 +1,5 @@
 """Tensors made from nothing: constants, ranges. Each is a class method of Tensor and a function of the package."""
+
 from __future__ import annotations
 
 import math
@@ -108,7 +109,9 @@ def linspace(
     return cast(out, kind).requires_grad_(requires_grad)
 
 
-def full_like(x: Tensor, fill_value: Scalar, dtype: object | None = None, requires_grad: bool = False) -> Tensor:
+def full_like(
+    x: Tensor, fill_value: Scalar, dtype: object | None = None, requires_grad: bool = False
+) -> Tensor:
     """A tensor of the shape, dtype and device of ``x`` with every element ``fill_value``."""
     out = constant(x, fill_value, None if dtype is None else to_dtype(dtype))
     return out.requires_grad_(requires_grad)

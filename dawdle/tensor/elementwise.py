@@ -1,4 +1,5 @@
 """Arithmetic, comparison, bitwise and rounding functions of elements, with broadcasting and promotion."""
+
 from __future__ import annotations
 
 import math
@@ -177,14 +178,16 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
             if is_scalar(limit):
                 x = cast(x, promote_scalar(x.lazy.dtype, limit))  # type: ignore[arg-type]
     limits = [None if limit is None else pair("clamp", x, limit)[1] for limit in (min, max)]
-    shape = broadcast_shape("clamp", x.lazy.shape, *[limit.lazy.shape for limit in limits if limit is not None])
+    shape = broadcast_shape(
+        "clamp", x.lazy.shape, *[limit.lazy.shape for limit in limits if limit is not None]
+    )
     low, high = (None if m is None else expand_to(cast(m, x.lazy.dtype), shape).detach() for m in limits)
 
     def value(x: Tensor) -> Tensor:
         x = x if low is None else maximum(x, low)
         return x if high is None else minimum(x, high)
 
-    bounds = (low and low.lazy, high and high.lazy)
+    bounds = (low if low is None else low.lazy, high if high is None else high.lazy)
     return composite(Composite.CLAMP, value, expand_to(x, shape), arg=bounds)
 
 
@@ -247,7 +250,9 @@ def _bool(x: Tensor) -> DType:
     return lt(x, 0).lazy.dtype if not x.lazy.dtype.is_bool else x.lazy.dtype
 
 
-def isclose(x: Tensor, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+def isclose(
+    x: Tensor, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Tensor:
     """Whether |x - other| <= atol + rtol * |other|, or both are equal (or NaN, with ``equal_nan``)."""
     a, b = pair("isclose", x, other)
     close = eq(a, b) | (isfinite(b) & le(absolute(sub(a, b)), add(mul(absolute(b), rtol), atol)))

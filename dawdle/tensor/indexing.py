@@ -1,4 +1,5 @@
 """Reading and writing parts of tensors: slices, integer arrays, masks, gather and scatter."""
+
 from __future__ import annotations
 
 import math
@@ -165,7 +166,9 @@ def _index_tensor(x: Tensor, k: Any, n: int, axis: int) -> Tensor:
     if hasattr(k, "lazy"):
         index: Tensor = k
         if not index.lazy.dtype.is_int:
-            raise IndexingError(f"an index must hold integers or bools, got {index.lazy.dtype.name}; cast it with .long()")
+            raise IndexingError(
+                f"an index must hold integers or bools, got {index.lazy.dtype.name}; cast it with .long()"
+            )
         if index.lazy.device != x.lazy.device:
             index = index.to(x.lazy.device)
         return wrap_negative(index, n)
@@ -278,7 +281,9 @@ def _fit(y: Tensor, shape: Shape, x: Tensor) -> Tensor:
     while len(mine) > len(shape) and mine[0] == 1:
         mine = mine[1:]
     if len(mine) > len(shape) or any(a not in (1, b) for a, b in zip(mine[::-1], shape[::-1], strict=False)):
-        raise ShapeError(f"can't assign a value of shape {y.lazy.shape} to a part of shape {shape} of a tensor {x.lazy.shape}")
+        raise ShapeError(
+            f"can't assign a value of shape {y.lazy.shape} to a part of shape {shape} of a tensor {x.lazy.shape}"
+        )
     return expand_to(apply(Op.RESHAPE, mine, y), shape)
 
 
@@ -297,9 +302,15 @@ def _check_index(index: Tensor, what: str) -> None:
 def _trimmed(x: Tensor, shape: Shape, axis: int, what: str) -> Tensor:
     """``x`` cut to ``shape`` in every axis but ``axis``."""
     mine = x.lazy.shape
-    if len(mine) != len(shape) or any(b > a for i, (a, b) in enumerate(zip(mine, shape, strict=True)) if i != axis):
+    if len(mine) != len(shape) or any(
+        b > a for i, (a, b) in enumerate(zip(mine, shape, strict=True)) if i != axis
+    ):
         raise ShapeError(f"{what}: index of shape {shape} exceeds {mine} in a dimension other than {axis}")
-    return apply(Op.SLICE, tuple((0, a if i == axis else b, 1) for i, (a, b) in enumerate(zip(mine, shape, strict=True))), x)
+    return apply(
+        Op.SLICE,
+        tuple((0, a if i == axis else b, 1) for i, (a, b) in enumerate(zip(mine, shape, strict=True))),
+        x,
+    )
 
 
 def _at_least_1d(x: Tensor) -> Tensor:
@@ -415,5 +426,3 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     if not 0 <= start <= start + length <= n:
         raise IndexingError(f"narrow: {length} elements from {start} are not within a dimension of size {n}")
     return getitem(x, (*[slice(None)] * axis, slice(start, start + length)))
-
-

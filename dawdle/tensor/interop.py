@@ -1,4 +1,5 @@
 """Ways in and out: NumPy, lists, Python numbers, DLPack, other dtypes and devices."""
+
 from __future__ import annotations
 
 import copy
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dawdle import dtype as dt
-from dawdle.dtype import DType, from_storage, to_dtype, to_storage
+from dawdle.dtype import Array, DType, from_storage, to_dtype, to_storage
 from dawdle.errors import DTypeError, GradientError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
@@ -16,9 +17,7 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.device import default_device, get_device
 from dawdle.runtime.executor import realize as realize_buffers
 from dawdle.runtime.executor import realize_later
-from dawdle.runtime.trace import note_read
-from dawdle.runtime.executor import realize_later
-from dawdle.runtime.trace import is_tracing
+from dawdle.runtime.trace import is_tracing, note_read
 from dawdle.tensor.core import apply, cast
 
 if TYPE_CHECKING:
@@ -57,9 +56,13 @@ def to_array(data: Any) -> tuple[Array, bool]:
     elif hasattr(data, "__dlpack__"):
         array, weak = np.from_dlpack(data), False
     else:
-        raise DTypeError(f"can't make a tensor of {type(data).__name__}; pass numbers, lists of them or an array")
+        raise DTypeError(
+            f"can't make a tensor of {type(data).__name__}; pass numbers, lists of them or an array"
+        )
     if array.dtype.kind not in "biuf":
-        raise DTypeError(f"can't make a tensor of dtype {array.dtype} data; pass numbers, lists of them or an array")
+        raise DTypeError(
+            f"can't make a tensor of dtype {array.dtype} data; pass numbers, lists of them or an array"
+        )
     return array, weak
 
 
@@ -75,7 +78,9 @@ def from_data(data: Any, dtype: object | None, device: str | None, copy: bool = 
         with np.errstate(all="ignore"):
             converted = to_storage(array.astype(kind.compute), kind)
     place = get_device(device_name(device))
-    storage = place.from_numpy(np.ascontiguousarray(converted).reshape(array.shape), copy=copy and converted is array)
+    storage = place.from_numpy(
+        np.ascontiguousarray(converted).reshape(array.shape), copy=copy and converted is array
+    )
     return build.buffer(storage, array.shape, kind, place.name)
 
 
@@ -226,6 +231,16 @@ def bitcast(x: Tensor, dtype: object) -> Tensor:
     return apply(Op.BITCAST, to_dtype(dtype), x)
 
 
+def as_bool(x: Tensor) -> bool:
+    """Whether the only element is not zero."""
+    return bool(item(x))
+
+
+def as_int(x: Tensor) -> int:
+    """The only element as an integer, rounded towards zero."""
+    return int(item(x))
+
+
 def as_float(x: Tensor) -> float:
     """The only element as a float."""
     return float(item(x))
@@ -234,7 +249,9 @@ def as_float(x: Tensor) -> float:
 def duplicate(x: Tensor, memo: dict[int, Any]) -> Tensor:
     """A deep copy: another handle, a leaf, with a gradient of its own. Values are immutable and shared."""
     if not x.is_leaf:
-        raise GradientError("only leaf tensors can be deep-copied while they require gradients; detach() the tensor")
+        raise GradientError(
+            "only leaf tensors can be deep-copied while they require gradients; detach() the tensor"
+        )
     out = type(x).__new__(type(x))
     memo[id(x)] = out
     out.lazy, out._node, out._grad = x.lazy, None, None
@@ -267,5 +284,3 @@ def index(x: Tensor) -> int:
     if not x.lazy.dtype.is_int:
         raise DTypeError(f"only integer tensors can be used as an index, got {x.lazy.dtype.name}")
     return int(item(x))
-
-

@@ -1,4 +1,5 @@
 """Products of tensors: matmul, einsum, linear and attention. Each is a broadcast multiplication and a SUM, never materialised."""
+
 from __future__ import annotations
 
 import math
@@ -52,7 +53,9 @@ def matmul(x: Tensor, other: Operand) -> Tensor:
         order = tuple(range(len(b)))
         flipped = apply(Op.PERMUTE, (*order[:-2], order[-1], order[-2]), y)
         shape = flipped.lazy.shape
-        right = apply(Op.RESHAPE, (*shape[:-2], 1, *shape[-2:]) if len(a) > 1 else shape, flipped)  # (..., 1, n, k)
+        right = apply(
+            Op.RESHAPE, (*shape[:-2], 1, *shape[-2:]) if len(a) > 1 else shape, flipped
+        )  # (..., 1, n, k)
     try:
         product_shape = broadcast_shape("matmul", left.lazy.shape, right.lazy.shape)
     except ShapeError:
@@ -101,7 +104,9 @@ def einsum(formula: str, *operands: Any) -> Tensor:
     "..." stands for dimensions that broadcast. Without "->" the output has the letters that occur once, in order.
     Operands are contracted in pairs from left to right. Raises ShapeError for formulas that don't fit.
     """
-    tensors: list[Tensor] = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else [*operands]
+    tensors: list[Tensor] = (
+        list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else [*operands]
+    )
     inputs, output = _parse(formula, tensors)
     sizes: dict[str, int] = {}
     terms = [_without_repeats(t, labels, formula, sizes) for t, labels in zip(tensors, inputs, strict=True)]
@@ -130,7 +135,9 @@ def _parse(formula: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
         letters = len(part.replace("...", ""))
         extra = len(t.lazy.shape) - letters
         if extra < 0 or (extra and "..." not in part):
-            raise ShapeError(f"einsum {formula!r}: {part!r} names {letters} dimensions, the operand has shape {t.lazy.shape}")
+            raise ShapeError(
+                f"einsum {formula!r}: {part!r} names {letters} dimensions, the operand has shape {t.lazy.shape}"
+            )
         dots = max(dots, extra if "..." in part else 0)
     ellipsis = "".join(chr(0x10000 + i) for i in range(dots))
 
@@ -138,12 +145,15 @@ def _parse(formula: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
         return part.replace("...", ellipsis[dots - extra :])
 
     labels = [
-        spelled(p, len(t.lazy.shape) - len(p.replace("...", ""))) for p, t in zip(inputs, tensors, strict=True)
+        spelled(p, len(t.lazy.shape) - len(p.replace("...", "")))
+        for p, t in zip(inputs, tensors, strict=True)
     ]
     if arrow:
         return labels, spelled(right, dots)
     joined = "".join(labels)
-    return labels, ellipsis + "".join(sorted(c for c in set(joined) if joined.count(c) == 1 and c not in ellipsis))
+    return labels, ellipsis + "".join(
+        sorted(c for c in set(joined) if joined.count(c) == 1 and c not in ellipsis)
+    )
 
 
 def _without_repeats(t: Tensor, labels: str, formula: str, sizes: dict[str, int]) -> tuple[Tensor, str]:
@@ -151,7 +161,9 @@ def _without_repeats(t: Tensor, labels: str, formula: str, sizes: dict[str, int]
     for label, n in zip(labels, t.lazy.shape, strict=True):
         known = sizes.get(label, 1)
         if known != n and 1 not in (known, n):
-            raise ShapeError(f"einsum {formula!r}: dimension {label!r} is {known} in one place and {n} in another")
+            raise ShapeError(
+                f"einsum {formula!r}: dimension {label!r} is {known} in one place and {n} in another"
+            )
         sizes[label] = max(known, n) if 0 not in (known, n) else 0
     while len(set(labels)) < len(labels):
         label = next(c for c in labels if labels.count(c) > 1)
@@ -220,7 +232,11 @@ def scaled_dot_product_attention(
         size = scores.lazy.shape[-2:]
         attn_mask = tril(constant(query, True, bool_, size))
     if attn_mask is not None:
-        scores = ew.where(attn_mask, scores, -math.inf) if attn_mask.lazy.dtype.is_bool else ew.add(scores, attn_mask)
+        scores = (
+            ew.where(attn_mask, scores, -math.inf)
+            if attn_mask.lazy.dtype.is_bool
+            else ew.add(scores, attn_mask)
+        )
     weights = softmax(scores, -1)
     return matmul(weights.dropout(dropout_p, training=True) if dropout_p else weights, value)
 

@@ -1,4 +1,5 @@
 """Functions that move elements without changing them: reshape, transpose, slice, pad, join, split."""
+
 from __future__ import annotations
 
 import math
@@ -9,7 +10,18 @@ from dawdle.dtype import bool_
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Dim, Scalar, Shape, apply, axes_of, axis_of, cast, constant, dims, expand_to, shape_args
+from dawdle.tensor.core import (
+    Dim,
+    Scalar,
+    apply,
+    axes_of,
+    axis_of,
+    cast,
+    constant,
+    dims,
+    expand_to,
+    shape_args,
+)
 from dawdle.tensor.reduce import common_dtype
 
 if TYPE_CHECKING:
@@ -116,7 +128,9 @@ def expand(x: Tensor, *shape: Any) -> Tensor:
     extra = len(new) - len(old)
     sizes = tuple(old[i - extra] if n == -1 and i >= extra else n for i, n in enumerate(new))
     if extra < 0 or any(a not in (1, b) for a, b in zip(old, sizes[max(extra, 0) :], strict=True)):
-        raise ShapeError(f"cannot expand {old} to {new}: only dimensions of size 1 expand, and none may be left out")
+        raise ShapeError(
+            f"cannot expand {old} to {new}: only dimensions of size 1 expand, and none may be left out"
+        )
     return expand_to(x, sizes) if sizes != old else apply(Op.RESHAPE, old, x)
 
 
@@ -166,7 +180,9 @@ def pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: Scalar = 0
             raise ShapeError(f"pad: {len(pairs)} pairs for the {n} dimensions of shape {x.lazy.shape}")
     else:
         if len(pad) % 2 or len(pad) > 2 * n:
-            raise ShapeError(f"pad: a flat list holds low and high for up to {n} dimensions, got {tuple(pad)}")
+            raise ShapeError(
+                f"pad: a flat list holds low and high for up to {n} dimensions, got {tuple(pad)}"
+            )
         given = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)]
         pairs = [(0, 0)] * (n - len(given)) + given[::-1]
     if mode == "constant":
@@ -182,11 +198,17 @@ def _pad_from_itself(x: Tensor, axis: int, low: int, high: int, mode: str) -> Te
     limit = {"reflect": n - 1, "replicate": math.inf if n else 0, "circular": n}.get(mode)
     if limit is None:
         raise ShapeError(f"pad: mode {mode!r} is unknown; use constant, reflect, replicate or circular")
-    if not 0 <= min(low, high) or max(low, high) > limit:
-        raise ShapeError(f"pad: ({low}, {high}) is too much for mode {mode!r} of a dimension of size {n}; at most {limit}")
+    if not min(low, high) >= 0 or max(low, high) > limit:
+        raise ShapeError(
+            f"pad: ({low}, {high}) is too much for mode {mode!r} of a dimension of size {n}; at most {limit}"
+        )
 
     def part(start: int, stop: int) -> Tensor:
-        return apply(Op.SLICE, tuple((start, stop, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.lazy.shape)), x)
+        return apply(
+            Op.SLICE,
+            tuple((start, stop, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.lazy.shape)),
+            x,
+        )
 
     def edge(at: int, count: int) -> Tensor:
         shape = tuple(count if i == axis else m for i, m in enumerate(x.lazy.shape))
@@ -227,7 +249,9 @@ def repeat(x: Tensor, *sizes: Any) -> Tensor:
     times = shape_args(sizes, "repeat")
     old = x.lazy.shape
     if len(times) < len(old):
-        raise ShapeError(f"repeat: {times} needs a number for each of the {len(old)} dimensions of shape {old}")
+        raise ShapeError(
+            f"repeat: {times} needs a number for each of the {len(old)} dimensions of shape {old}"
+        )
     shape = (1,) * (len(times) - len(old)) + old
     x = apply(Op.RESHAPE, tuple(m for n in shape for m in (1, n)), x)
     x = apply(Op.EXPAND, tuple(m for t, n in zip(times, shape, strict=True) for m in (t, n)), x)
@@ -259,7 +283,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     for p in parts:
         other = p.lazy.shape
         if len(other) != len(shape) or other[:axis] + other[axis + 1 :] != shape[:axis] + shape[axis + 1 :]:
-            raise ShapeError(f"cat along dim {axis}: shapes {shape} and {other} differ elsewhere; pad or slice one")
+            raise ShapeError(
+                f"cat along dim {axis}: shapes {shape} and {other} differ elsewhere; pad or slice one"
+            )
     parts = [cast(p, dtype) for p in parts if p.lazy.shape[axis]] or [cast(parts[0], dtype)]
     total = sum(p.lazy.shape[axis] for p in parts)
     return _joined(parts, axis, total)
@@ -273,7 +299,9 @@ def _joined(parts: list[Tensor], axis: int, total: int) -> Tensor:
     for p in parts:
         n = p.lazy.shape[axis]
         low_high = (start, total - start - n, 0)
-        placed.append(apply(Op.PAD, tuple(low_high if i == axis else (0, 0, 0) for i in range(len(p.lazy.shape))), p))
+        placed.append(
+            apply(Op.PAD, tuple(low_high if i == axis else (0, 0, 0) for i in range(len(p.lazy.shape))), p)
+        )
         starts.append(start)
         start += n
     wide = [1] * len(placed[0].lazy.shape)
@@ -312,7 +340,9 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
     else:
         sizes = list(split_size)
         if sum(sizes) != n or min(sizes, default=0) < 0:
-            raise ShapeError(f"split: sizes {tuple(sizes)} don't add up to {n}, dimension {axis} of shape {shape}")
+            raise ShapeError(
+                f"split: sizes {tuple(sizes)} don't add up to {n}, dimension {axis} of shape {shape}"
+            )
     out, start = [], 0
     for size in sizes:
         ranges = [(start, start + size) if i == axis else (0, m) for i, m in enumerate(shape)]
@@ -390,8 +420,6 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
 def contiguous(x: Tensor) -> Tensor:
     """The same value in memory of its own: a point where fusion ends."""
     return apply(Op.CONTIGUOUS, None, x)
-
-
 
 
 def _sequence(first: Any, others: Sequence[Any], dim: int | None) -> tuple[list[Tensor], int]:

@@ -1,4 +1,5 @@
 """Normalisation, and the cores of the classification losses."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -31,7 +32,9 @@ def batchnorm(
 
     def along(t: Tensor) -> Tensor:
         if t.lazy.size != shape[at]:
-            raise ShapeError(f"batchnorm: a statistic of shape {t.lazy.shape} for the {shape[at]} channels of {shape}")
+            raise ShapeError(
+                f"batchnorm: a statistic of shape {t.lazy.shape} for the {shape[at]} channels of {shape}"
+            )
         return apply(Op.RESHAPE, tuple(shape[at] if i == at else 1 for i in range(len(shape))), t)
 
     scale = along(invstd) if weight is None else ew.mul(along(invstd), along(weight))
@@ -78,7 +81,9 @@ def _reduced(loss: Tensor, reduction: str, total: Tensor | None = None) -> Tenso
 def _labels(x: Tensor, target: Tensor, axis: int, what: str) -> None:
     want = x.lazy.shape[:axis] + x.lazy.shape[axis + 1 :]
     if target.lazy.shape != want:
-        raise ShapeError(f"{what}: labels of shape {target.lazy.shape} for predictions {x.lazy.shape}; they must have {want}")
+        raise ShapeError(
+            f"{what}: labels of shape {target.lazy.shape} for predictions {x.lazy.shape}; they must have {want}"
+        )
     if not target.lazy.dtype.is_int:
         raise DTypeError(f"{what}: labels must be integers, got {target.lazy.dtype.name}; cast with .long()")
 
@@ -90,14 +95,19 @@ def _picked(x: Tensor, target: Tensor, axis: int) -> Tensor:
     return apply(Op.RESHAPE, shape, apply(Op.GATHER, axis, x, index))
 
 
+def _factors(weight: Tensor, target: Tensor) -> Tensor:
+    """The class weight at each label."""
+    index = apply(Op.RESHAPE, (target.lazy.size,), wrap_negative(target, weight.lazy.size))
+    return apply(Op.RESHAPE, target.lazy.shape, apply(Op.GATHER, 0, weight, index))
+
+
 def _weighted(
     losses: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int | None, reduction: str
 ) -> Tensor:
     """Losses with class weights, without those whose label is ``ignore_index``, reduced as PyTorch does."""
     scale = None
     if weight is not None:
-        scale = _picked(weight, apply(Op.RESHAPE, (target.lazy.size,), target), 0)
-        scale = cast(apply(Op.RESHAPE, target.lazy.shape, scale), losses.lazy.dtype)
+        scale = cast(_factors(weight, target), losses.lazy.dtype)
     if ignore_index is not None:
         kept = ew.ne(target, ignore_index)
         losses = ew.where(kept, losses, 0.0)
@@ -150,7 +160,9 @@ def _soft_cross_entropy(
         target = ew.add(ew.mul(target, 1 - smoothing), smoothing / x.lazy.shape[axis])
     scores = ew.mul(log_softmax(x, axis), target)
     if weight is not None:
-        scores = ew.mul(scores, apply(Op.RESHAPE, (weight.lazy.size, *[1] * (len(x.lazy.shape) - axis - 1)), weight))
+        scores = ew.mul(
+            scores, apply(Op.RESHAPE, (weight.lazy.size, *[1] * (len(x.lazy.shape) - axis - 1)), weight)
+        )
     losses = ew.neg(scores.sum(axis))
     return _reduced(losses, reduction)
 
@@ -172,7 +184,9 @@ def _hard_cross_entropy(
     if not smoothing:
         return _rounded(_weighted(losses, target, weight, ignore_index, reduction), dtype)
     hard = _weighted(losses, target, weight, ignore_index, reduction)
-    return _rounded(_smoothed(hard, x, total, target, axis, weight, ignore_index, reduction, smoothing), dtype)
+    return _rounded(
+        _smoothed(hard, x, total, target, axis, weight, ignore_index, reduction, smoothing), dtype
+    )
 
 
 def _smoothed(
@@ -191,14 +205,15 @@ def _smoothed(
     if weight is None:
         spread = ew.sub(ew.mul(total, float(classes)), x.sum(axis))
     else:
-        factors = apply(Op.RESHAPE, (classes, *[1] * (len(x.lazy.shape) - axis - 1)), cast(weight, x.lazy.dtype))
+        factors = apply(
+            Op.RESHAPE, (classes, *[1] * (len(x.lazy.shape) - axis - 1)), cast(weight, x.lazy.dtype)
+        )
         spread = ew.sub(ew.mul(total, weight.sum()), ew.mul(x, factors).sum(axis))
     kept = None if ignore_index is None else ew.ne(target, ignore_index)
     spread = spread if kept is None else ew.where(kept, spread, 0.0)
     divisor = None
     if reduction == "mean":
-        ones = constant(spread, 1.0) if weight is None else _picked(weight, target.reshape(-1), 0)
-        ones = ones.reshape(target.lazy.shape)
+        ones = constant(spread, 1.0) if weight is None else _factors(weight, target)
         divisor = (ones if kept is None else ew.where(kept, ones, 0.0)).sum()
     soft = ew.mul(_reduced(spread, reduction, divisor), smoothing / classes)
     return ew.add(ew.mul(hard, 1 - smoothing), soft)
@@ -216,6 +231,6 @@ def sparse_categorical_crossentropy(
     reduction: str = "mean",
 ) -> Tensor:
     """:func:`cross_entropy` of logits (..., C) with labels (...): the classes are the last dimension."""
-    return _hard_cross_entropy(x, target, len(x.lazy.shape) - 1, None, ignore_index, reduction, label_smoothing)
-
-
+    return _hard_cross_entropy(
+        x, target, len(x.lazy.shape) - 1, None, ignore_index, reduction, label_smoothing
+    )

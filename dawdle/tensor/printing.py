@@ -1,4 +1,5 @@
 """How tensors print: as NumPy's arrays do, with dtype, device and whether gradients are wanted."""
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

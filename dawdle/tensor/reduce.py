@@ -1,4 +1,5 @@
 """Reductions and scans along dimensions, and the softmax family."""
+
 from __future__ import annotations
 
 import math
@@ -143,8 +144,12 @@ def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     if flat.lazy.dtype.is_float:
         found = ew.bitor(found, ew.isnan(flat))
     index = int32 if n < 2**31 else int64
-    backwards = ew.sub(constant(flat, n - 1, index, ()), positions(flat, axis, index))  # the maximum is then the first
-    last = _reduce(Op.AMAX, ew.where(found, backwards, constant(flat, -1, index, ())), (axis,), keepdim or dim is None)
+    backwards = ew.sub(
+        constant(flat, n - 1, index, ()), positions(flat, axis, index)
+    )  # the maximum is then the first
+    last = _reduce(
+        Op.AMAX, ew.where(found, backwards, constant(flat, -1, index, ())), (axis,), keepdim or dim is None
+    )
     out = cast(ew.sub(constant(last, n - 1), last), int64)
     if dim is None:
         return apply(Op.RESHAPE, (1,) * len(shape) if keepdim else (), out)
@@ -243,5 +248,3 @@ def common_dtype(tensors: Sequence[Tensor]) -> DType:
     for t in tensors[1:]:
         out = promote(out, t.lazy.dtype)
     return out
-
-

@@ -2,6 +2,7 @@
 
 Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011): Threefry-2x32 with 20 rounds.
 """
+
 from __future__ import annotations
 
 import math
@@ -100,7 +101,9 @@ def _advanced(cls: type[Tensor], state: Tensor, words: list[Tensor], n: int) -> 
 default_generator = Generator()
 
 
-def _draw(cls: type[Tensor], n: int, device: str | None, generator: Generator | None) -> tuple[Tensor, Tensor]:
+def _draw(
+    cls: type[Tensor], n: int, device: str | None, generator: Generator | None
+) -> tuple[Tensor, Tensor]:
     return (generator or default_generator).bits(cls, n, cls._device_name(device))
 
 
@@ -152,13 +155,13 @@ def randn(
     return cast(out, kind).reshape(sizes).requires_grad_(requires_grad)
 
 
-def uniform(cls: type[Tensor], *shape: Any, low: float = 0.0, high: float = 1.0, **options: Any) -> Tensor:
+def uniform(cls: type[Tensor], /, *shape: Any, low: float = 0.0, high: float = 1.0, **options: Any) -> Tensor:
     """Uniform random numbers on [low, high); options as in :func:`rand`."""
     wanted = options.pop("requires_grad", False)
     return ew.add(ew.mul(rand(cls, *shape, **options), high - low), low).requires_grad_(wanted)
 
 
-def normal(cls: type[Tensor], *shape: Any, mean: float = 0.0, std: float = 1.0, **options: Any) -> Tensor:
+def normal(cls: type[Tensor], /, *shape: Any, mean: float = 0.0, std: float = 1.0, **options: Any) -> Tensor:
     """Normal random numbers of that mean and standard deviation; options as in :func:`rand`."""
     wanted = options.pop("requires_grad", False)
     return ew.add(ew.mul(randn(cls, *shape, **options), std), mean).requires_grad_(wanted)
@@ -177,7 +180,10 @@ def randint(
     low, high = (0, low) if high is None else (low, high)
     if high <= low:
         raise ShapeError(f"randint: high {high} must be above low {low}")
-    sizes, kind = shape_args((size,) if isinstance(size, int) else size, "randint"), to_dtype(dtype or DEFAULT_INT)
+    sizes, kind = (
+        shape_args((size,) if isinstance(size, int) else size, "randint"),
+        to_dtype(dtype or DEFAULT_INT),
+    )
     first, second = _draw(cls, math.prod(sizes), device, generator)
     word = ew.bitor(ew.lshift(cast(first, uint64), 32), cast(second, uint64))
     out = ew.add(cast(ew.mod(word, high - low), DEFAULT_INT), low)  # biased by less than (high - low) / 2**64

@@ -2,6 +2,7 @@
 
 The polynomials interpolate at Chebyshev nodes; their relative errors are below 1e-8 for float32 and 1e-18 for float64.
 """
+
 from __future__ import annotations
 
 import math
@@ -30,7 +31,10 @@ if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 # log2(e) and 1 as sums of a head of few enough bits that its product with a head of x is exact, and a tail
-LOG2E = {float32: (1.4423828125, 0.00031222838896340733), float64: (1.4426950216293335, 1.9259629911266175e-08)}
+LOG2E = {
+    float32: (1.4423828125, 0.00031222838896340733),
+    float64: (1.4426950216293335, 1.9259629911266175e-08),
+}
 HEAD_MASK = {float32: 0xFFFFF000, float64: 0xFFFFFFFFF8000000}
 
 
@@ -58,7 +62,9 @@ def _exp(x: Tensor) -> Tensor:
         return cast(exp2(widen(x) * math.log2(math.e)), dtype)
     bits = ew.bits_of(dtype)
     high, low = LOG2E[dtype]
-    head = apply(Op.BITCAST, dtype, apply(Op.AND, None, *pair("exp", apply(Op.BITCAST, bits, x), HEAD_MASK[dtype])))
+    head = apply(
+        Op.BITCAST, dtype, apply(Op.AND, None, *pair("exp", apply(Op.BITCAST, bits, x), HEAD_MASK[dtype]))
+    )
     main = head * high
     rest = (x - head) * high + x * low
     total = main + rest
@@ -297,7 +303,9 @@ def _integer_power(x: Tensor, y: Tensor) -> Tensor:
     if dtype.kind != "i":
         return out
     odd = ew.eq(y & 1, 1)
-    inverse = ew.where(ew.eq(x, 1), 1, ew.where(ew.eq(x, -1), ew.where(odd, constant(x, -1), constant(x, 1)), 0))
+    inverse = ew.where(
+        ew.eq(x, 1), 1, ew.where(ew.eq(x, -1), ew.where(odd, constant(x, -1), constant(x, 1)), 0)
+    )
     return ew.where(ew.lt(y, 0), inverse, out)
 
 
