@@ -8,11 +8,10 @@ may contract them to FMA; the error bound holds with and without.
 from __future__ import annotations
 
 from dawdle.codegen.expr import Expr, alu, const
-from dawdle.dtype import DType, float32, float64, int32, int64, uint32, uint64
+from dawdle.dtype import DType, float32, int32, uint32
 from dawdle.lazy.ops import Op
 
 INF, NAN = float("inf"), float("nan")
-TAU = 6.283185307179586
 
 
 class V:
@@ -128,10 +127,12 @@ def log2(e: Expr) -> Expr:
     return (x.of(0.0) < x).where(positive, x.equals(0.0).where(x.of(-INF), NAN)).e
 
 
-# sin(r)/r = 1 + r**2 * polynomial in r**2, for |r| <= pi/2, relative error 2**-27
-SIN = (-0.16666659712791443, 0.00833306647837162, -0.00019809602235909551, 2.605780537123792e-06)
-# the bits of 1/(2*pi) after the binary point, in words of 32, after one word of zeros
-TURNS = (0, 0x28BE60DB, 0x9391054A, 0x7F09D5F4, 0x7D4D3770, 0x36D8A566, 0x4F10E410, 0x7F9458EA)
+# for |t| <= 1/8: sin(2*pi*t) = (TAU + TAU_LOW)*t + t**3 * polynomial, cos(2*pi*t) = polynomial, in t**2
+TAU, TAU_LOW = 6.2831854820251465, -1.7484555314695172e-07
+SIN = (-41.341670989990234, 81.5937271118164, -75.44358825683594)
+COS = (1.0, -19.739208221435547, 64.93932342529297, -85.44319152832031, 59.22760009765625)
+# 1/(2*pi) in words of 32 bits, with 35 zeros before its first bit after the point
+TURNS = (0, 0x0517CC1B, 0x727220A9, 0x4FE13ABE, 0x8FA9A6EE, 0x06DB14AC, 0xC9E21C82, 0x0FF28B1D)
 
 
 def _window(u: V) -> list[V]:
@@ -146,27 +147,46 @@ def _window(u: V) -> list[V]:
     return [(words[j] << s) | ((words[j + 1] >> 1) >> rest) for j in range(3)]
 
 
-def sin(e: Expr) -> Expr:
-    """sin(x) after Payne & Hanek (1983): x/(2*pi) mod 1 from just those bits of 1/(2*pi) that can matter.
+def _fraction(size: V) -> tuple[V, V]:
+    """|x| / (2*pi) modulo 1 in 64 bits, upper and lower half, from the bits ``size`` of |x|.
 
     |x| = m * 2**k with an integer m of 24 bits. The bits of 1/(2*pi) that 2**k makes whole turns of are skipped;
-    m times the next 96 gives the fraction of a turn to 64 bits. The rest is in float64, for precision near pi/2.
+    m is multiplied by the next 96, w0 w1 w2. In words of 32 bits: vector units have no wider product.
+    """
+    m = (size & 0x7FFFFF) | 0x800000
+    a, b = m >> 12, m & 0xFFF
+    w0, w1, w2 = _window((size >> 23) - 115)  # k is (size >> 23) - 150
+    c, d = w1 >> 16, w1 & 0xFFFF
+    high = (a * c + ((b * c + ((a * d + ((b * d) >> 12)) >> 4)) >> 12)) >> 4  # m * w1 // 2**32
+    w2 = w2 >> 12
+    third = ((a * w2) >> 8) + ((b * w2) >> 20)  # m * w2 // 2**32, almost
+    lower = m * w1 + third
+    carry = (lower < third).where(lower.of(1), 0)
+    return m * w0 + high + carry, lower
+
+
+def sin(e: Expr) -> Expr:
+    """sin(x) after Payne & Hanek (1983): x in turns modulo 1, from just those bits of 1/(2*pi) that matter.
+
+    The fraction is q/4 + t with |t| <= 1/8; then q chooses between sin(t) and cos(t), and their sign.
     """
     x = V(e)
     bits = x.bits(uint32)
-    sign, size = bits & 0x80000000, bits & 0x7FFFFFFF
-    m = (size & 0x7FFFFF) | 0x800000
-    w0, w1, w2 = _window((size >> 23) - 118)  # the exponent k is (size >> 23) - 150
-    wide = m.cast(uint64)
-    low = (wide * w2.cast(uint64)) >> 32
-    turn = (((m * w0).cast(uint64) << 32) + wide * w1.cast(uint64) + low).bits(int64)  # 2**64 is a turn
-    outer = (turn + 2**62) < 0  # in the left half: sin(t) = sin(pi - t)
-    turn = outer.where(turn.of(-(2**63)) - turn, turn)
-    high, rest = (turn.bits(uint64) >> 32).cast(uint32).bits(int32), (turn.cast(uint32) >> 1).bits(int32)
-    angle = high.cast(float64) * (TAU * 2.0**-32) + rest.cast(float64) * (TAU * 2.0**-63)
+    size = bits & 0x7FFFFFFF
+    upper, lower = _fraction(size)
+    shifted = upper + 0x20000000
+    q = shifted >> 30
+    near = (shifted & 0x3FFFFFFF) - 0x20000000  # t is near * 2**-32 + lower * 2**-64
+    # in three pieces that float32 holds exactly
+    first = (near & 0xFFFFFFC0).bits(int32).cast(float32) * 2.0**-32
+    second = (((near & 0x3F) << 18) | (lower >> 14)).bits(int32).cast(float32) * 2.0**-50
+    second = (lower & 0x3FFF).bits(int32).cast(float32) * 2.0**-64 + second
+    t = first + second
+    error = second - (t - first)
+    z = t * t
+    sine = t * TAU + (t * (z * horner(z, SIN) + TAU_LOW) + error * TAU)
+    result = (q & 1).equals(0).where(sine, horner(z, COS))
+    sign = (bits & 0x80000000) ^ ((q & 2) << 30)
+    result = (result.bits(uint32) ^ sign).bits(float32)
     magnitude = size.bits(float32)
-    r = (magnitude < 2.0**-7).where(magnitude.cast(float64), angle)
-    z = r * r
-    result = ((r * z) * horner(z, SIN) + r).cast(float32)
-    result = (magnitude < INF).where(result, NAN)
-    return (result.bits(uint32) ^ sign).bits(float32).e
+    return (magnitude < 2.0**-11).where(x, (magnitude < INF).where(result, NAN)).e
