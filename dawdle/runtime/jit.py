@@ -21,9 +21,9 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.executor import realize
 from dawdle.runtime.replay import Replay, Trace
 from dawdle.runtime.signature import flatten, modules
-from dawdle.runtime.trace import Handle, Recorder, is_tracing, note_attribute, note_read, note_rebind, recording
+from dawdle.runtime.trace import Handle, Recorder, is_tracing, note_attribute, note_new, note_read, note_rebind, recording
 
-__all__ = ["Jit", "is_tracing", "jit", "note_attribute", "note_read", "note_rebind"]
+__all__ = ["Jit", "is_tracing", "jit", "note_attribute", "note_new", "note_read", "note_rebind"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,7 +83,7 @@ class Jit(Generic[P, R]):
                 result = self._function(*args, **kwargs)
             trace = Trace(recorder, handles, leaves, result)
             if trace.local and key not in self._warmed:
-                # state that wasn't realised, or was made in this call: this call runs without jit, the next is traced
+                # is it state that was made in this call, or local to it? This call runs without jit, the next tells
                 trace.realize()
                 self._warmed.add(key)
                 for handle, leaf, lazy in zip(handles, leaves, before, strict=True):

@@ -56,17 +56,17 @@ class Trace:
         self.arguments = arguments
         self.leaves = leaves  # what the arguments held during the trace
         self.result = result
+        realize(recorder.outside())  # they become the leaves at which the graph ends
         self.number = {id(h): i for i, h in enumerate(arguments)}
         self.state: list[tuple[Handle, LazyBuffer]] = []
-        self.local: list[Handle] = []  # made by the trace, or never realised before
+        self.local: list[Handle] = []  # made during the trace
         for handle, before in recorder.rebound():
             if id(handle) in self.number:
                 continue
-            known = before.op is Op.BUFFER and id(before.arg) not in recorder.made
-            if known:
-                self.state.append((handle, before))
-            else:
+            if recorder.is_new(handle):
                 self.local.append(handle)
+            else:
+                self.state.append((handle, before))
         self.cells = [c for c in recorder.cells.values() if c.owner() is not None]
         self.results: list[Handle] = []
         template(result, self._collect)
@@ -95,11 +95,11 @@ class Trace:
         found: dict[LazyBuffer, Source] = {}
         for node, ref in self.recorder.readers.items():
             handle = ref()
-            if handle is not None and handle.lazy is node and id(node.arg) not in self.recorder.made:
+            if handle is not None:
                 found[node] = Source(handle=handle)
         for cell in self.cells:
-            if cell.before is not None:
-                found[cell.before.lazy] = Source(cell=cell)
+            if cell.lazy is not None:
+                found[cell.lazy] = Source(cell=cell.stripped())
         found.update((before, Source(handle=handle)) for handle, before in self.state)
         found.update((leaf, Source(argument=i)) for i, leaf in enumerate(self.leaves))
         unknown = [x for x in leaves if x not in found and id(x.arg) not in self.recorder.made]
@@ -143,10 +143,10 @@ class Replay:
             for s, n in zip(self._sources, [*leaves, *passed], strict=True)
             if s.handle is not None or s.cell is not None
         ]
-        self._cells = [(c, c.before is None) for c in trace.cells if c.guarded]
+        self._cells = [(c.stripped(), c.before is None) for c in trace.cells if c.guarded]
         self._state = [(handle, order[handle.lazy]) for handle, _ in trace.state]
         self._arguments = [(trace.number[id(h)], order[h.lazy]) for h in trace.rebound_arguments()]
-        self._grads = [(c, None if (g := c.value()) is None else order[g.lazy]) for c in trace.cells]
+        self._grads = [(c.stripped(), None if (g := c.value()) is None else order[g.lazy]) for c in trace.cells]
         state = {id(h) for h, _ in trace.state}
 
         def hole(handle: Handle) -> Hole:

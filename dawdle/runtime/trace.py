@@ -2,6 +2,7 @@
 
 A handle is an object with a ``lazy`` attribute that holds a LazyBuffer: a Tensor. The tensor layer calls
 
+* :func:`note_new` with each handle that it makes,
 * :func:`note_read` with the handles that an operation reads,
 * :func:`note_rebind` before it gives a handle another ``lazy``,
 * :func:`note_attribute` before it reads or writes ``owner.name``, which holds a handle or None (``Tensor.grad``),
@@ -13,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dawdle.errors import JitError
@@ -34,6 +35,7 @@ class Cell:
     owner: weakref.ref[Any]
     name: str
     before: Any
+    lazy: LazyBuffer | None  # what ``before`` held, if it is from before the trace
     guarded: bool
 
     def value(self) -> Any:
@@ -41,25 +43,42 @@ class Cell:
         owner = self.owner()
         return None if owner is None else getattr(owner, self.name)
 
+    def stripped(self) -> Cell:
+        """The same without what it held, which is not to be kept alive."""
+        return replace(self, before=None, lazy=None)
+
 
 class Recorder:
     """What happened since a trace began."""
 
     def __init__(self) -> None:
+        self._new: dict[int, weakref.ref[Any]] = {}
         self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer, Any]] = {}
         self.cells: dict[tuple[int, str], Cell] = {}
-        self.readers: dict[LazyBuffer, weakref.ref[Any]] = {}  # the first handle that was seen to hold a leaf
+        self.readers: dict[LazyBuffer, weakref.ref[Any]] = {}  # a handle from outside that was seen to hold a value
         self.made: set[int] = set()  # ids of storages made from host data
         self._kept: list[Any] = []  # keeps those ids from being used again
 
+    def new(self, handle: Handle) -> None:
+        self._new[id(handle)] = weakref.ref(handle)
+
+    def is_new(self, handle: Any) -> bool:
+        """Whether a handle was made since the trace began."""
+        known = self._new.get(id(handle))
+        return known is not None and known() is handle
+
     def read(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
-            if handle.lazy.op is Op.BUFFER and handle.lazy not in self.readers:
+            if handle.lazy not in self.readers and not self.is_new(handle) and not self.is_rebound(handle):
                 self.readers[handle.lazy] = weakref.ref(handle)
 
-    def rebind(self, handle: Handle) -> None:
+    def is_rebound(self, handle: Any) -> bool:
+        """Whether a handle holds what the trace gave it."""
         known = self._rebound.get(id(handle))
-        if known is None or known[0]() is not handle:
+        return known is not None and known[0]() is handle
+
+    def rebind(self, handle: Handle) -> None:
+        if not self.is_rebound(handle):
             # a Tensor's _node, its place in the gradients' graph, changes together with its value
             self._rebound[id(handle)] = (weakref.ref(handle), handle.lazy, getattr(handle, "_node", None))
 
@@ -67,8 +86,10 @@ class Recorder:
         key = (id(owner), name)
         if key not in self.cells:
             # the guard against recursion: looking at the attribute is noted, too
-            self.cells[key] = Cell(weakref.ref(owner), name, None, not written)
-            self.cells[key] = Cell(weakref.ref(owner), name, getattr(owner, name, None), not written)
+            self.cells[key] = Cell(weakref.ref(owner), name, None, None, not written)
+            before = getattr(owner, name, None)
+            old = before is not None and not self.is_new(before) and not self.is_rebound(before)
+            self.cells[key] = Cell(weakref.ref(owner), name, before, before.lazy if old else None, not written)
 
     def storage(self, storage: Any) -> None:
         self.made.add(id(storage))
@@ -77,6 +98,12 @@ class Recorder:
     def rebound(self) -> list[tuple[Any, LazyBuffer]]:
         """The handles that were rebound and are still alive, with what they held before."""
         return [(handle, before) for ref, before, _ in self._rebound.values() if (handle := ref()) is not None]
+
+    def outside(self) -> list[LazyBuffer]:
+        """Values that were there before the trace began and that it may have used."""
+        held = [before for handle, before in self.rebound() if not self.is_new(handle)]
+        cells = [c.lazy for c in self.cells.values() if c.lazy is not None]
+        return [*self.readers, *held, *cells]
 
     def undo(self) -> None:
         """Give every handle and attribute back what it held when the trace began."""
@@ -102,6 +129,12 @@ _active = _Active()
 def is_tracing() -> bool:
     """Whether this thread is tracing a function for ``@jit``."""
     return _active.recorder is not None
+
+
+def note_new(handle: Handle) -> None:
+    """A handle has been made."""
+    if _active.recorder is not None:
+        _active.recorder.new(handle)
 
 
 def note_read(*handles: Handle) -> None:
