@@ -150,8 +150,8 @@ def _window(u: V) -> list[V]:
 def _fraction(size: V) -> tuple[V, V]:
     """|x| / (2*pi) modulo 1 in 64 bits, upper and lower half, from the bits ``size`` of |x|.
 
-    |x| = m * 2**k with an integer m of 24 bits. Those bits of 1/(2*pi) that 2**k makes whole turns of are left
-    out; m is multiplied by the next 96, w0 w1 w2. All in 32 bits: vector units have no wider product.
+    |x| = m * 2**k with an integer m of 24 bits. Those bits of 1/(2*pi) that 2**k makes whole turns of are
+    skipped; m is multiplied by the next 96, w0 w1 w2. All in 32 bits: vector units have no wider product.
     """
     m = (size & 0x7FFFFF) | 0x800000
     a, b = m >> 12, m & 0xFFF
