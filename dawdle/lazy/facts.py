@@ -82,11 +82,13 @@ def dependence(axes: Axes, node: LazyBuffer, index: Access, budget: int = 32) ->
     return frozenset(found)
 
 
-def product_below(axes: Axes, node: LazyBuffer) -> tuple[list[LazyBuffer], Access, frozenset[Index]] | None:
-    """The path from a SUM to the MUL that it sums, the MUL's index, and the ranges summed over."""
+def product_below(
+    axes: Axes, node: LazyBuffer, index: Access
+) -> tuple[list[LazyBuffer], Access, frozenset[Index]] | None:
+    """The path from a SUM read at ``index`` to the MUL it sums, the MUL's index, the ranges summed over."""
     if node.op is not Op.SUM:
         return None
-    index = tuple(axes.range(n) for n in node.src[0].shape)
+    index = tuple(axes.range(n) if a in node.arg else index[a] for a, n in enumerate(node.src[0].shape))
     reduced = free(tuple(index[a] for a in node.arg))
     path, body = [], node.src[0]
     while body.op in SAME_ELEMENTS or body.op is Op.CAST:
@@ -98,7 +100,7 @@ def product_below(axes: Axes, node: LazyBuffer) -> tuple[list[LazyBuffer], Acces
 
 def is_contraction(axes: Axes, node: LazyBuffer) -> bool:
     """Whether a SUM is of products of two operands, each with result axes of its own: matmul, convolution."""
-    product = product_below(axes, node)
+    product = product_below(axes, node, tuple(axes.range(n) for n in node.shape))
     if product is None:
         return False
     path, index, reduced = product

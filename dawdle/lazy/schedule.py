@@ -14,8 +14,8 @@ from dawdle.lazy.draft import Draft, Drafts, Read, Reads, Use
 from dawdle.lazy.facts import STORED, Facts, analyse, toposort_values
 from dawdle.lazy.ops import ELEMENTWISE, LEAF, MOVEMENT, REDUCE, Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Step, Transfer
+from dawdle.lazy.rewrite import rewrite
 from dawdle.lazy.sideways import merge_sideways, topological
-from dawdle.lazy.split import split_reductions
 
 # costs in the units of facts.py
 MEMORY_COST = 4.0  # of a byte written or read
@@ -182,7 +182,9 @@ class _Scheduler:
         return f"{node.op.value} has memory of its own"
 
     def movement(self, node: LazyBuffer, reads: Reads) -> str | None:
-        if node.op is Op.PAD and any(use is Use.WINDOWED for found in reads.values() for _, use in found):
+        # a padded expansion is not worth its memory
+        worth = node.op is Op.PAD and node.size <= 6 * self.facts[id(node)].base.size
+        if worth and any(use is Use.WINDOWED for found in reads.values() for _, use in found):
             return "padded input of a convolution: the mask would be evaluated at every tap"
         return None
 
@@ -282,7 +284,7 @@ def schedule(outputs: Sequence[LazyBuffer]) -> Schedule:
     """
     order = toposort_values(outputs)
     facts = analyse(order, map(holder, outputs))
-    rewritten = split_reductions(outputs, order, facts)
+    rewritten = rewrite(outputs, order, facts)
     if any(new is not node for node, new in zip(outputs, rewritten, strict=True)):
         order = toposort_values(rewritten)
         facts = analyse(order, map(holder, rewritten))

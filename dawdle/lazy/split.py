@@ -1,12 +1,10 @@
 """Large reductions to a few elements, rewritten in two stages so that many threads can share the first."""
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
-from dawdle.lazy.facts import Fact, Facts, operands
-from dawdle.lazy.ops import COMBINE, REDUCE
+from dawdle.lazy.facts import Fact
+from dawdle.lazy.ops import COMBINE
 
 FEW = 16  # outputs that too few threads could share
 PARTS = 128  # at most so many partial results; fixed, so that results don't depend on the number of threads
@@ -15,28 +13,8 @@ LEAST_WORK = 1 << 17
 LEAST_STEPS = 256
 
 
-def split_reductions(
-    outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts
-) -> list[LazyBuffer]:
-    """``outputs`` with such reductions split and what is above them rebuilt; other nodes are kept.
-
-    ``order`` holds the graph's nodes, operands first.
-    """
-    if not any(_is_large(node, facts[id(node)]) for node in order if node.op in REDUCE):
-        return list(outputs)
-    new: dict[int, LazyBuffer] = {}
-    for node in order:
-        src = tuple(new[id(s)] for s in operands(node))
-        if len(src) < len(node.src):  # what an ASSIGN overwrites isn't read
-            src = (node.src[0], *src)
-        same = all(a is b for a, b in zip(src, node.src, strict=True))
-        rebuilt = node if same else LazyBuffer(node.op, src, node.arg, node.shape, node.dtype, node.device)
-        large = node.op in REDUCE and _is_large(node, facts[id(node)])
-        new[id(node)] = _split(rebuilt) if large else rebuilt
-    return [new[id(node)] for node in outputs]
-
-
-def _is_large(node: LazyBuffer, fact: Fact) -> bool:
+def is_large(node: LazyBuffer, fact: Fact) -> bool:
+    """Whether a reduction is worth two stages."""
     steps = node.src[0].size // max(node.size, 1)
     return node.size < FEW and steps >= LEAST_STEPS and fact.work * node.size >= LEAST_WORK
 
@@ -46,7 +24,7 @@ def _divisor(n: int, limit: int) -> int:
     return max(d for d in range(1, min(n, limit) + 1) if n % d == 0)
 
 
-def _split(node: LazyBuffer) -> LazyBuffer:
+def split(node: LazyBuffer) -> LazyBuffer:
     """SUM(x) -> SUM(SUM(reshape(x))): the second stage is left whole leading axes, then a part of one."""
     (x,) = node.src
     parts, later = 1, list[int]()
@@ -68,7 +46,7 @@ def _split_axis(node: LazyBuffer, later: list[int], axis: int, parts: int) -> La
         whole = n - n % piece
         if n % piece and whole >= piece * 4:
             main, rest = (_along(x, axis, *ends) for ends in ((0, whole), (whole, n)))
-            first = _split(build.reduce(node.op, main, node.arg))
+            first = split(build.reduce(node.op, main, node.arg))
             return build.binary(COMBINE[node.op], first, build.reduce(node.op, rest, node.arg))
     if parts * count == 1:
         return node
