@@ -149,7 +149,7 @@ def minimum(x: Tensor, other: Operand) -> Tensor:
 
 def absolute(x: Tensor) -> Tensor:
     """Magnitude of each element; the gradient at 0 is 0."""
-    return x if x.lazy.dtype.kind in "bu" else composite(Composite.ABS, _absolute, x)
+    return x._new(x.lazy) if x.lazy.dtype.kind in "bu" else composite(Composite.ABS, _absolute, x)
 
 
 def _absolute(x: Tensor) -> Tensor:

@@ -212,7 +212,8 @@ def to(x: Tensor, *args: Any, dtype: object | None = None, device: str | None = 
     out = cast(x, kind) if kind.itemsize <= x.lazy.dtype.itemsize else x  # move the fewer bytes
     if place != x.lazy.device:
         out = apply(Op.COPY, (x.lazy.device, place), out)
-    return cast(out, kind)
+    out = cast(out, kind)
+    return apply(Op.RESHAPE, x.lazy.shape, x) if out is x else out  # a handle of its own
 
 
 def casts(kind: DType) -> Any:

@@ -11,7 +11,7 @@ from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import Dim, apply, axis_of, cast, constant, dims, to_float, widen
 from dawdle.tensor.indexing import wrap_negative
-from dawdle.tensor.reduce import log_softmax, logsumexp, mean
+from dawdle.tensor.reduce import log_softmax, mean, shifted_logsumexp
 from dawdle.tensor.transcendental import rsqrt
 
 if TYPE_CHECKING:
@@ -179,14 +179,13 @@ def _hard_cross_entropy(
     """log-sum-exp minus the logit of the label: reads one logit for each label and makes no one-hot array."""
     _labels(x, target, axis, "cross_entropy")
     dtype, x = x.lazy.dtype, widen(to_float(x))
-    total: Tensor = logsumexp(x, axis)
-    losses = ew.sub(total, _picked(x, target, axis))
+    total, top = (apply(Op.RESHAPE, target.lazy.shape, t) for t in shifted_logsumexp(x, (axis,)))
+    losses = ew.sub(total, ew.sub(_picked(x, target, axis), top))
     if not smoothing:
         return _rounded(_weighted(losses, target, weight, ignore_index, reduction), dtype)
     hard = _weighted(losses, target, weight, ignore_index, reduction)
-    return _rounded(
-        _smoothed(hard, x, total, target, axis, weight, ignore_index, reduction, smoothing), dtype
-    )
+    total = ew.add(total, top)
+    return _rounded(_smoothed(hard, x, total, target, axis, weight, ignore_index, reduction, smoothing), dtype)
 
 
 def _smoothed(

@@ -168,12 +168,17 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 def logsumexp(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """log(sum(exp(x))) over ``dim``, without overflow."""
     dtype, axes = to_float(x).lazy.dtype, axes_of(dim, x, "logsumexp")
-    wide = widen(to_float(x))
-    top = _finite_max(wide, axes)
-    out = ew.add(log(_reduce(Op.SUM, exp(ew.sub(wide, top)), axes, True)), top)
+    total, top = shifted_logsumexp(widen(to_float(x)), axes)
+    out = ew.add(total, top)
     if not keepdim and axes:
         out = apply(Op.RESHAPE, tuple([n for i, n in enumerate(x.lazy.shape) if i not in axes]), out)
     return cast(out, dtype)
+
+
+def shifted_logsumexp(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
+    """(log(sum(exp(x - top))), top) over ``axes``, which keep size 1: apart they are more accurate than their sum."""
+    top = _finite_max(x, axes)
+    return log(_reduce(Op.SUM, exp(ew.sub(x, top)), axes, True)), top
 
 
 def _finite_max(x: Tensor, axes: Sequence[int]) -> Tensor:

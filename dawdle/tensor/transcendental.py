@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dawdle.dtype import float32, float64
+from dawdle.dtype import float32, float64, int32, int64
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
@@ -118,7 +118,8 @@ def _log1p(x: Tensor) -> Tensor:
     wide = widen(x)
     u = wide + 1.0
     lost = (wide - (u - 1.0)) / u  # what rounding 1 + x took away
-    return cast(log(u) + ew.where(ew.isfinite(lost), lost, 0.0), x.lazy.dtype)
+    out = log(u) + ew.where(ew.isfinite(lost), lost, 0.0)
+    return cast(ew.where(ew.eq(u, 1.0), wide, out), x.lazy.dtype)
 
 
 def sqrt(x: Tensor) -> Tensor:
@@ -169,14 +170,23 @@ def tanh(x: Tensor) -> Tensor:
 
 
 def _tanh(x: Tensor) -> Tensor:
-    """x + x^3 P(x^2) below 0.6, where 1 - 2 / (exp(2|x|) + 1) would cancel."""
+    """x + x^3 P(x^2) below 0.6, where 1 - 2 / (exp(2x) + 1) would cancel; odd, so of |x| with the sign put back."""
     dtype = x.lazy.dtype
     if dtype in HALF:
         return cast(_tanh(widen(x)), dtype)
-    size, square = ew.absolute(x), x * x
-    near = x * square * _polynomial(square, TANH[dtype]) + x
+    size = ew.absolute(x)
+    square = size * size
+    near = size * square * _polynomial(square, TANH[dtype]) + size
     far = 1.0 - 2.0 / (exp2(size * (2 * math.log2(math.e))) + 1.0)
-    return ew.where(ew.lt(size, 0.6), near, ew.where(ew.lt(x, 0.0), -far, far))
+    return _with_sign(ew.where(ew.lt(size, 0.6), near, far), x)
+
+
+def _with_sign(size: Tensor, x: Tensor) -> Tensor:
+    """A non-negative ``size`` with the sign bit of ``x``."""
+    dtype = x.lazy.dtype
+    bits = ew.bits_of(dtype)
+    sign = apply(Op.AND, None, *pair("sign", apply(Op.BITCAST, bits, x), 1 << (dtype.bits - 1)))
+    return apply(Op.BITCAST, dtype, apply(Op.OR, None, apply(Op.BITCAST, bits, size), sign))
 
 
 def sigmoid(x: Tensor) -> Tensor:
@@ -229,10 +239,10 @@ def _erf(x: Tensor) -> Tensor:
     if dtype in HALF:
         return cast(_erf(widen(x)), dtype)
     size, square = ew.absolute(x), x * x
-    near = x * _polynomial(square, ERF[dtype])
+    near = size * _polynomial(square, ERF[dtype])
     t = 2.0 / (size + 2.0)
     far = 1.0 - t * _polynomial(t, ERFC[dtype]) * exp2(square * -math.log2(math.e))
-    return ew.where(ew.lt(size, 0.75), near, ew.where(ew.lt(x, 0.0), -far, far))
+    return _with_sign(ew.where(ew.lt(size, 0.75), near, far), x)
 
 
 def power(x: Operand, exponent: Operand) -> Tensor:
@@ -287,8 +297,9 @@ def _float_power(x: Tensor, y: Tensor) -> Tensor:
     half = y * 0.5
     whole, even = ew.eq(ew.trunc(y), y), ew.eq(ew.trunc(half), half)
     sign_kept = ew.where(even, size, -size)
-    negative = ew.where(whole, sign_kept, ew.where(ew.isinf(x), size, math.nan))
-    out = ew.where(ew.lt(x, 0.0), negative, size)
+    negative = ew.where(whole, sign_kept, ew.where(ew.isinf(x) | ew.eq(x, 0.0), size, math.nan))
+    signed = int32 if dtype is float32 else int64
+    out = ew.where(ew.lt(apply(Op.BITCAST, signed, x), 0), negative, size)  # -0 counts as negative
     one = ew.eq(y, 0.0) | ew.eq(x, 1.0) | (ew.eq(x, -1.0) & ew.isinf(y))
     return ew.where(one, 1.0, out)
 
