@@ -4,6 +4,7 @@ Costs are in units of one simple vector instruction's time for an element, about
 """
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -109,10 +110,24 @@ def is_contraction(axes: Axes, node: LazyBuffer) -> bool:
     return bool(rows and columns and inner) and extent(rows | columns) >= 16
 
 
+def count_uses(order: Iterable[LazyBuffer]) -> Counter[int]:
+    """How many nodes use each node's value, however it is moved."""
+    base: dict[int, LazyBuffer] = {}
+    uses: Counter[int] = Counter()
+    for node in order:
+        if node.op in MOVEMENT:
+            base[id(node)] = base[id(node.src[0])]
+        else:
+            base[id(node)] = node
+            uses.update({id(s): id(base[id(s)]) for s in operands(node)}.values())
+    return uses
+
+
 class _Analysis:
-    def __init__(self) -> None:
+    def __init__(self, order: Iterable[LazyBuffer]) -> None:
         self.axes = Axes()
         self.facts: Facts = {}
+        self.uses = count_uses(order)
 
     def of(self, nodes: Iterable[LazyBuffer]) -> list[Fact]:
         return [self.facts[id(s)] for s in nodes]
@@ -137,8 +152,9 @@ class _Analysis:
         hosts = [c for c in hosts if c.size == node.size and node.op is not Op.GATHER]
         return Fact(
             node,
-            cost=min(own + sum(f.cost for f in below), MOST_COST),
-            work=min(own + sum(f.work for f in below), MOST_COST),
+            # what several nodes use is shared between them: it is mostly computed once for all
+            cost=min(own + sum(f.cost / self.uses[id(f.base)] for f in below), MOST_COST),
+            work=min(own + sum(f.work / self.uses[id(f.base)] for f in below), MOST_COST),
             transcendental=node.op in TRANSCENDENTAL or any(f.transcendental for f in below),
             reduced=any(f.reduced for f in below),
             level=level,
@@ -243,7 +259,7 @@ _RULES: dict[Op, Callable[[_Analysis, LazyBuffer], Fact]] = {
 
 def analyse(order: Sequence[LazyBuffer], outputs: Iterable[LazyBuffer]) -> Facts:
     """The facts of each node by its id; ``order`` holds operands before users, ``outputs`` get memory."""
-    analysis = _Analysis()
+    analysis = _Analysis(order)
     for node in order:
         analysis.facts[id(node)] = _RULES[node.op](analysis, node)
     analysis.find_stored(order, outputs)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from dawdle.lazy.draft import Draft
 
 MAX_OPS, MAX_READS, MAX_OUTPUTS = 200, 30, 16
+SMALL = 1024  # elements of a space
 
 
 def topological(drafts: Sequence[Draft]) -> list[int]:
@@ -52,7 +53,10 @@ def merge_sideways(drafts: list[Draft]) -> list[Draft]:
         if not draft.is_map or draft.contraction:
             continue
         kind = (level[number], draft.root.device, draft.space, tuple(sorted(set(draft.reductions))))
-        large = [i for i, n in draft.inputs.items() if n.size > 1 and n.size >= math.prod(draft.space)]
+        size = math.prod(draft.space)
+        large = [i for i, n in draft.inputs.items() if n.size > 1 and n.size >= size]
+        if size <= SMALL and not draft.reductions:
+            large.append(0)  # as if they read the same: they cost little but for their launch
         partner = next((found[(kind, i)] for i in large if (kind, i) in found), None)
         if partner is not None and _fits(merged[partner], draft):
             into[number] = partner
