@@ -29,7 +29,7 @@ def lines() -> Iterator[tuple[str, str]]:
     except CompileError as e:
         yield "C compiler", str(e)
     disk = usage(config.current().cache_dir)
-    yield "kernel cache", f"{disk.path}: {disk.libraries} libraries, {size_text(disk.nbytes)}"
+    yield "kernel cache", f"{disk.path}: {disk.libraries} libraries, {disk.plans} plans, {size_text(disk.nbytes)}"
     threads = config.current().num_threads
     yield "threads", f"{threads} (DAWDLE_THREADS)"
     if any(s.name == CpuDevice.name and s.works for s in states):

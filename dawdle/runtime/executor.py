@@ -8,16 +8,19 @@ from dawdle.dtype import Array, from_storage, to_storage
 from dawdle.lazy.buffer import LazyBuffer, toposort
 from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
+from dawdle.runtime import planfile
 from dawdle.runtime.base import Device
 from dawdle.runtime.cache import Cache
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.device import get_device
 from dawdle.runtime.executable import Executable
 from dawdle.runtime.plan import build_plan
+from dawdle.runtime.planfile import plan_digest
 from dawdle.runtime.report import report_graph, report_plan
 from dawdle.runtime.structure import Key, canonical
 from dawdle.runtime.trace import is_tracing, refuse
 PLANS = 1024
+REPORTED = 3  # from this DEBUG level on, plans are made anew to be shown
 _plans: Cache[tuple[str, int, Key], Executable] = Cache("plans", PLANS)
 
 
@@ -86,13 +89,21 @@ def _run_compiled(device: CpuDevice, outputs: list[LazyBuffer]) -> None:
 def prepare(device: CpuDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]) -> Executable:
     """The compiled plan of a graph, from the cache where one of its structure was seen."""
     full = (device.name, config.current().num_threads, key)
-    return _plans.get(full) or _plans.put(full, compile_graph(device, outputs, leaves))
+    return _plans.get(full) or _plans.put(full, compile_graph(device, outputs, key, leaves))
 
 
-def compile_graph(device: CpuDevice, outputs: Sequence[LazyBuffer], leaves: Sequence[LazyBuffer]) -> Executable:
-    """Plan a graph and compile its kernels."""
-    level = config.current().debug
+def compile_graph(
+    device: CpuDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]
+) -> Executable:
+    """Plan a graph, unless an earlier process has, and compile its kernels, unless they are known."""
+    level, store = config.current().debug, device.library.store
     report_graph(outputs, level)
-    plan = build_plan(outputs, leaves, device.target)
-    report_plan(plan, device.library, level)
-    return Executable(plan, device)
+    name = plan_digest(key, device.target)
+    plan = planfile.read(store, name) if level < REPORTED else None
+    if plan is not None:
+        return Executable(plan, device)
+    plan, origins = build_plan(outputs, leaves, device.target)
+    report_plan(plan, origins, device.library, level)
+    executable = Executable(plan, device)
+    planfile.write(store, name, plan)
+    return executable

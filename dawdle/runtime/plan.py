@@ -20,12 +20,32 @@ Place = tuple[int, int]  # slot, offset in bytes
 
 
 @dataclass(frozen=True)
+class PlannedKernel:
+    """What has to be known of a kernel to compile it, call it and say how fast it was."""
+
+    name: str
+    source: str
+    scratch: int
+    parallel: bool
+    flops: int
+    nbytes: int
+    space: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """How a kernel came about, for reports."""
+
+    kernel: GeneratedKernel
+    reasons: tuple[str, ...]  # why its outputs are in memory
+
+
+@dataclass(frozen=True)
 class KernelStep:
     """Kernels that run in one call. ``phases`` are (begin, end): kernels that don't depend on each other."""
 
-    kernels: tuple[GeneratedKernel, ...]
+    kernels: tuple[PlannedKernel, ...]
     places: tuple[tuple[Place, ...], ...]  # of each kernel's parameters
-    reasons: tuple[tuple[str, ...], ...]  # why each kernel's outputs are in memory
     phases: tuple[tuple[int, int], ...]
 
     @property
@@ -64,7 +84,7 @@ class Plan:
     outputs: tuple[int, ...]  # the slot that holds each output
 
     @property
-    def kernels(self) -> list[GeneratedKernel]:
+    def kernels(self) -> list[PlannedKernel]:
         return [k for s in self.steps if isinstance(s, KernelStep) for k in s.kernels]
 
 
@@ -97,22 +117,33 @@ class _Places:
         return (slot, 0) if slot is not None else (self.arena_slot, self.memory.offsets[id(node)])
 
 
-def build_plan(outputs: Sequence[LazyBuffer], leaves: Sequence[LazyBuffer], target: Target) -> Plan:
-    """Schedule a graph of one device, generate its kernels and place its values."""
+def build_plan(
+    outputs: Sequence[LazyBuffer], leaves: Sequence[LazyBuffer], target: Target
+) -> tuple[Plan, list[Origin]]:
+    """Schedule a graph of one device, generate its kernels and place its values; also where each kernel comes from."""
     result = schedule(outputs)
     places = _Places(result, leaves)
     steps: list[KernelStep | HostStep] = []
+    origins: list[Origin] = []
     groups: list[Group] = []
+
+    def end_of_kernels() -> None:
+        if groups:
+            generated = [generate(g, target) for g in groups]
+            origins.extend(Origin(k, g.reasons) for k, g in zip(generated, groups, strict=True))
+            steps.append(_kernel_step(generated, groups, places))
+            groups.clear()
+
     for step in result.steps:
         if isinstance(step, Group):
             groups.append(step)
             continue
         assert isinstance(step, HostCall), f"{step} within one device's schedule"
-        steps += _kernel_steps(groups, places, target)
-        groups = []
+        end_of_kernels()
         steps.append(HostStep(_value(step.output, places), tuple(_value(x, places) for x in step.inputs)))
-    steps += _kernel_steps(groups, places, target)
-    return Plan(len(leaves), tuple(places.fresh), places.memory.size, tuple(steps), tuple(places.outputs))
+    end_of_kernels()
+    plan = Plan(len(leaves), tuple(places.fresh), places.memory.size, tuple(steps), tuple(places.outputs))
+    return plan, origins
 
 
 def _value(node: LazyBuffer, places: _Places) -> Value:
@@ -120,14 +151,15 @@ def _value(node: LazyBuffer, places: _Places) -> Value:
     return Value(places.of(node), LazyBuffer(node.op, (), arg, node.shape, node.dtype, node.device))
 
 
-def _kernel_steps(groups: Sequence[Group], places: _Places, target: Target) -> list[KernelStep]:
-    if not groups:
-        return []
-    kernels = tuple(generate(g, target) for g in groups)
+def _kernel_step(generated: Sequence[GeneratedKernel], groups: Sequence[Group], places: _Places) -> KernelStep:
+    kernels = tuple(
+        PlannedKernel(k.name, k.source, k.scratch, k.parallel, k.flops, k.nbytes, tuple(g.space))
+        for k, g in zip(generated, groups, strict=True)
+    )
     at = tuple(tuple(places.of(n) for n in (*g.outputs, *g.inputs)) for g in groups)
     writes = [[_extent(places, n) for n in g.outputs] for g in groups]
     reads = [[_extent(places, n) for n in g.inputs] for g in groups]
-    return [KernelStep(kernels, at, tuple(g.reasons for g in groups), tuple(independent(writes, reads)))]
+    return KernelStep(kernels, at, tuple(independent(writes, reads)))
 
 
 Extent = tuple[int, int, int]  # slot, first and last byte

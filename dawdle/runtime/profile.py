@@ -6,11 +6,11 @@ import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from dawdle.codegen.generate import GeneratedKernel
 from dawdle.runtime.allocator import fresh
 from dawdle.runtime.cache import Cache
 from dawdle.runtime.compiler import Source
 from dawdle.runtime.library import Library
+from dawdle.runtime.plan import PlannedKernel
 from dawdle.runtime.pool import Call, Pool, Program
 
 COPIED = 64 << 20  # bytes; beyond any cache
@@ -89,11 +89,11 @@ def _measure(library: Library, pool: Pool, threads: int, path: Path) -> Ceilings
     return result
 
 
-def line(kernel: GeneratedKernel, ns: int, top: Ceilings) -> str:
+def line(kernel: PlannedKernel, ns: int, top: Ceilings) -> str:
     """One line for a kernel that ran: name, iteration space, time, GFLOP/s and GB/s with their share of the ceilings."""
     seconds = max(ns, 1) * 1e-9
     flops, rate = kernel.flops / seconds, kernel.nbytes / seconds
-    space = "x".join(str(r.extent) for r in kernel.kernel.ranges) or "1"
+    space = "x".join(map(str, kernel.space)) or "1"
     text = (
         f"{kernel.name:<18} {space:<24} {ns / 1000:10.1f} us {flops / 1e9:8.2f} GFLOP/s {flops / top.flops:4.0%}"
         f" {rate / 1e9:8.2f} GB/s {rate / top.bytes:4.0%}{'' if kernel.parallel else '  serial'}"

@@ -140,12 +140,14 @@ class DiskUsage:
 
     path: Path
     libraries: int
+    plans: int
     nbytes: int
 
 
-def _libraries(root: Path) -> list[tuple[float, int, Path]]:
+def _files(root: Path, *patterns: str) -> list[tuple[float, int, Path]]:
+    """Time, size and path of the files that count, those used longest ago first."""
     found = []
-    for path in (root / FORMAT).glob("*/*.so"):
+    for path in (p for pattern in patterns for p in (root / FORMAT).glob(f"*/{pattern}")):
         with contextlib.suppress(OSError):
             status = path.stat()
             found.append((status.st_mtime, status.st_size, path))
@@ -153,14 +155,14 @@ def _libraries(root: Path) -> list[tuple[float, int, Path]]:
 
 
 def usage(root: Path) -> DiskUsage:
-    """Number and size of the libraries under ``root``."""
-    sizes = [size for _, size, _ in _libraries(root)]
-    return DiskUsage(root, len(sizes), sum(sizes))
+    """What the cache under ``root`` holds."""
+    libraries, plans = _files(root, "*.so"), _files(root, "*.plan")
+    return DiskUsage(root, len(libraries), len(plans), sum(size for _, size, _ in libraries + plans))
 
 
 def prune(root: Path, limit: int) -> None:
-    """Remove the libraries used longest ago until the rest takes at most ``limit`` bytes. Their entries become misses."""
-    found = _libraries(root)
+    """Remove the libraries and plans used longest ago until the rest takes at most ``limit`` bytes. Their entries become misses."""
+    found = _files(root, "*.so", "*.plan")
     total = sum(size for _, size, _ in found)
     touched = set()
     for _, size, path in found:
@@ -173,7 +175,7 @@ def prune(root: Path, limit: int) -> None:
     for directory in touched:
         for entry in directory.iterdir():
             with contextlib.suppress(OSError):
-                if entry.suffix != ".so" and not (directory / entry.read_text()).exists():
+                if not entry.suffix and not (directory / entry.read_text()).exists():
                     entry.unlink()
 
 

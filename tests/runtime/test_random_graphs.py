@@ -56,10 +56,10 @@ def plans(dtypes: tuple[DType, ...], start: int, device: CpuDevice) -> list[Case
     cases = []
     for outputs in drawn:
         _, leaves, _ = canonical(outputs)
-        plan = build_plan(outputs, leaves, device.target)
-        for k in plan.kernels:
-            verify_kernel(k.kernel)
-            verify_loops(k.function)
+        plan, origins = build_plan(outputs, leaves, device.target)
+        for o in origins:
+            verify_kernel(o.kernel.kernel)
+            verify_loops(o.kernel.function)
         cases.append((outputs, leaves, plan))
     device.library.load(list({k.name: Source(k.name, k.source) for _, _, p in cases for k in p.kernels}.values()))
     return cases
