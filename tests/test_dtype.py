@@ -139,6 +139,8 @@ def test_storage_keeps_shape_and_dtype(d, shape):
     stored = to_storage(x, d)
     back = from_storage(stored, d)
     assert (stored.shape, stored.dtype, back.shape, back.dtype) == (shape, d.storage, shape, d.compute)
+    # of zero dimensions too: NumPy's scalars can't be made read-only
+    assert type(stored) is type(back) is type(round_to(x, d)) is np.ndarray
     np.testing.assert_array_equal(back, x)
 
 

@@ -421,6 +421,12 @@ def test_storage_ops():
         check(node, np.float32(wanted))
 
 
+@pytest.mark.parametrize("dtype", ALL, **IDS)
+def test_custom_of_zero_dimensions(dtype):
+    x = leaf(np.array(1), dtype)
+    check(build.custom(np.copy, x, shape=(), dtype=dtype), np.ones((), dtype.compute))
+
+
 def test_custom_is_checked():
     x = leaf([1.0, 2.0], float32)
 
