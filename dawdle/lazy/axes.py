@@ -222,10 +222,13 @@ class Axes:
     def _window(self, node: LazyBuffer, index: Access) -> Access:
         k = len(node.arg)
         lead = len(index) - 2 * k
-        places = [
-            p if w == (1, 1, 1) else self._make("window", w, (p, tap))
-            for p, tap, w in zip(index[lead : lead + k], index[lead + k :], node.arg, strict=True)
-        ]
+        places = []
+        for axis, (size, stride, dilation) in enumerate(node.arg, lead):
+            place, tap = index[axis], index[axis + k]
+            if size == stride and dilation == 1:  # windows side by side: place * size + tap
+                places.append(self.merge([(node.shape[axis], place), (size, tap)]))
+            else:
+                places.append(self._make("window", (size, stride, dilation), (place, tap)))
         return (*index[:lead], *places)
 
 

@@ -1,7 +1,7 @@
-"""The gradient of a convolution with respect to its input, rewritten as a convolution.
+"""UNWINDOWs, the adjoints of windows, rewritten in forms without a mask for each tap of each element.
 
-As an UNWINDOW, each tap of each element is masked. Padding one factor instead leaves plain windows: the form
-of a forward convolution, whose padded operand is materialised and whose loops have no masks.
+That of a contraction, the gradient of a convolution with respect to its input, becomes a convolution of a
+padded factor. That of windows that don't overlap, as in most pooling, is a mere rearrangement.
 """
 from __future__ import annotations
 
@@ -70,6 +70,28 @@ def correlate(node: LazyBuffer) -> LazyBuffer | None:
     order = [*(product.others.index(a) for a in product.lead), *range(first, first + count)]
     order += [a for a in range(total.ndim) if a not in order]
     return build.reshape(build.permute(total, order), node.shape)
+
+
+def are_disjoint(node: LazyBuffer) -> bool:
+    """Whether no element lies in two windows of an UNWINDOW."""
+    return all((size - 1) * dilation < stride for size, stride, dilation in node.arg[0])
+
+
+def assemble(node: LazyBuffer) -> LazyBuffer:
+    """UNWINDOW(x) -> 0 + PAD(RESHAPE(PERMUTE(PAD(x)))): disjoint windows, each padded to its stride."""
+    windows, sizes = node.arg
+    (x,) = node.src
+    count = len(windows)
+    first = x.ndim - 2 * count
+    taps = [(0, stride - (size - 1) * dilation - 1, dilation - 1) for size, stride, dilation in windows]
+    x = build.pad(x, [(0, 0, 0)] * (first + count) + taps)
+    x = build.permute(x, [*range(first), *(a for i in range(first, first + count) for a in (i, i + count))])
+    spans = [x.shape[first + 2 * i] * x.shape[first + 2 * i + 1] for i in range(count)]
+    x = build.reshape(x, (*x.shape[:first], *spans))
+    x = build.slice_(x, [(0, n, 1) for n in (*x.shape[:first], *map(min, spans, sizes))])
+    x = build.pad(x, [(0, n - m, 0) for m, n in zip(x.shape, node.shape, strict=True)])
+    # a sum that starts from 0 never is -0.0
+    return build.binary(Op.ADD, x, build.full(x.shape, 0, x.dtype, x.device)) if x.dtype.is_float else x
 
 
 def _product(node: LazyBuffer) -> _Product | None:

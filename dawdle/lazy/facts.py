@@ -35,7 +35,7 @@ class Fact:
     work: float = 0.0  # the same, reductions and loads included
     transcendental: bool = False  # computing it anew takes exp2, log2 or sin
     reduced: bool = False  # a reduction that isn't a contraction is inlined in it
-    stored: bool = False  # it will surely be in memory
+    stored: bool = False  # it will be in memory, as far as can be told
     leaves: tuple[LazyBuffer, ...] | None = ()  # what it is computed from elementwise; None: too many
     level: int = 0  # reductions and storage on the longest path below
     height: int = 0  # reductions nested below
@@ -225,16 +225,14 @@ class _Analysis:
         for node in order:
             fact = self.facts[id(node)]
             below = operands(node)
-            if fact.stored or node.op in REDUCE or node.op is Op.UNWINDOW:
-                leaves: tuple[LazyBuffer, ...] | None = (node,)
-            elif len(below) == 1:
-                leaves = self.facts[id(below[0])].leaves
-            else:
+            leaves: tuple[LazyBuffer, ...] | None = (node,)
+            stored = fact.stored
+            if not stored and node.op not in REDUCE and node.op is not Op.UNWINDOW:
                 leaves = _union([f.leaves for f in self.of(below)])
-            if leaves:
-                self.facts[id(node)] = replace(fact, leaves=leaves)
-            elif leaves is None:
-                self.facts[id(node)] = replace(fact, leaves=None)
+                if leaves is None and node.op not in MOVEMENT and self.uses[id(node)] > 1:
+                    leaves, stored = (node,), True  # too much for several kernels to compute
+            if leaves != fact.leaves:
+                self.facts[id(node)] = replace(fact, leaves=leaves, stored=stored)
 
 
 def _union(leaves: Sequence[tuple[LazyBuffer, ...] | None]) -> tuple[LazyBuffer, ...] | None:

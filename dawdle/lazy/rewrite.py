@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dawdle.lazy.buffer import LazyBuffer
-from dawdle.lazy.correlate import correlate
+from dawdle.lazy.correlate import are_disjoint, assemble, correlate
 from dawdle.lazy.facts import Fact, Facts, operands
 from dawdle.lazy.ops import REDUCE, Op
 from dawdle.lazy.split import is_large, split
@@ -12,12 +12,14 @@ from dawdle.lazy.split import is_large, split
 
 def _applies(node: LazyBuffer, fact: Fact) -> bool:
     if node.op is Op.UNWINDOW:
-        return fact.is_contraction
+        return fact.is_contraction or are_disjoint(node)
     return node.op in REDUCE and not fact.is_contraction and is_large(node, fact)
 
 
 def _rewritten(node: LazyBuffer) -> LazyBuffer:
-    return (correlate(node) or node) if node.op is Op.UNWINDOW else split(node)
+    if node.op is not Op.UNWINDOW:
+        return split(node)
+    return assemble(node) if are_disjoint(node) else correlate(node) or node
 
 
 def rewrite(outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts) -> list[LazyBuffer]:

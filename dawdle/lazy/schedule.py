@@ -209,7 +209,7 @@ class _Scheduler:
     def shared(self, node: LazyBuffer, kernels: int, times: int) -> str | None:
         """Why an elementwise node isn't computed again by each of several kernels."""
         fact = self.facts[id(node)]
-        if kernels > MAX_KERNELS or fact.leaves is None:
+        if kernels > MAX_KERNELS or fact.leaves is None or fact.leaves == (node,):
             return f"used by {kernels} kernels"
         unstored = sum(n.size for n in fact.leaves if not self.facts[id(n)].stored)
         if unstored * 4 > node.size:

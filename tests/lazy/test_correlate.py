@@ -9,7 +9,7 @@ from random_graphs import leaf, values_of
 from dawdle.dtype import float32, int64
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer, toposort
-from dawdle.lazy.correlate import correlate
+from dawdle.lazy.correlate import are_disjoint, assemble, correlate
 from dawdle.lazy.ops import Op
 
 # (size, stride, dilation, places) along each of the last axes
@@ -70,3 +70,27 @@ def test_what_is_no_convolution_stays():
     assert correlate(build.unwindow(net.total(both, 1), windows, (6,))) is None
     rounded = build.cast(net.mul(numbers(2, 5, 4, 1), numbers(1, 5, 1, 3)), float32)
     assert correlate(build.unwindow(net.total(rounded, 1), windows, (6,))) is None
+
+
+@pytest.mark.parametrize("spatial", [s for s in SPATIAL if all((k - 1) * d < t for k, t, d, _ in s)] + [
+    [(2, 2, 1, 3)], [(2, 4, 2, 3), (3, 3, 1, 2)], [(1, 3, 1, 2), (2, 2, 1, 2)],
+])  # fmt: skip
+@pytest.mark.parametrize("slack", [0, 1])
+def test_disjoint_windows_are_put_side_by_side(spatial, slack):
+    x = numbers(2, *(s[3] for s in spatial), *(s[0] for s in spatial))
+    ends = [(p - 1) * stride + (size - 1) * dilation + 1 for size, stride, dilation, p in spatial]
+    least = min(s[1] for s in spatial) - 1
+    node = build.unwindow(x, [s[:3] for s in spatial], [n + min(slack, least) for n in ends])
+    assert are_disjoint(node)
+    got, want = values_of(assemble(node), node)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_overlapping_windows_are_not_disjoint():
+    assert not are_disjoint(build.unwindow(numbers(2, 4, 3), [(3, 2, 1)], (9,)))
+
+
+def test_negative_zeros_become_sums():
+    x = leaf(np.full((3, 2), -0.0), float32)
+    (got,) = values_of(assemble(build.unwindow(x, [(2, 2, 1)], (6,))))
+    assert not np.signbit(got).any()
