@@ -26,10 +26,12 @@ SHADES = " ░▒▓█"
 
 
 def mlp() -> nn.Module:
-    """784 → 400 → 100 → 10."""
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(784, 400), nn.ReLU(), nn.Linear(400, 100), nn.ReLU(), nn.Linear(100, 10)
-    )
+    """784 → 400 → 100 → 10, with Xavier's initial weights."""
+    layers = [nn.Linear(784, 400), nn.Linear(400, 100), nn.Linear(100, 10)]
+    for layer in layers:
+        nn.init.xavier_uniform_(layer.weight)
+        nn.init.zeros_(layer.bias)
+    return nn.Sequential(nn.Flatten(), layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
 
 
 def cnn() -> nn.Module:

@@ -1,4 +1,5 @@
 """The example programs, run as a user would, on the data that comes with the package."""
+
 import importlib.util
 import re
 from pathlib import Path
@@ -53,4 +54,6 @@ def test_drawing(mnist):
     image = np.zeros((1, 28, 28), np.uint8)
     image[:, :14] = 255
     lines = mnist.draw(image, ["reads 1"]).split("\n")
-    assert len(lines) == 15 and lines[0] == "█" * 28 and lines[13] == " " * 28 and lines[14].strip() == "reads 1"
+    assert (
+        len(lines) == 15 and lines[0] == "█" * 28 and lines[13] == " " * 28 and lines[14].strip() == "reads 1"
+    )

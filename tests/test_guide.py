@@ -1,4 +1,5 @@
 """The snippets of the user's guide."""
+
 import doctest
 from pathlib import Path
 

@@ -99,12 +99,14 @@ def hardswish(x: Tensor) -> Tensor:
 
 def softmax(x: Tensor, dim: int = -1) -> Tensor:
     """exp(x) / sum of exp(x) along ``dim``."""
-    return x.softmax(dim)
+    y: Tensor = x.softmax(dim)
+    return y
 
 
 def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
     """log(softmax(x)) along ``dim``."""
-    return x.log_softmax(dim)
+    y: Tensor = x.log_softmax(dim)
+    return y
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -122,9 +124,9 @@ def conv1d(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None = None,
-    stride: int = 1,
-    padding: int | str = 0,
-    dilation: int = 1,
+    stride: Sizes = 1,
+    padding: Sizes | str = 0,
+    dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
     """Cross-correlation: shapes (N, C, L), (out, C/groups, K), (out,) → (N, out, L')."""
@@ -175,7 +177,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     rows = weight[index]
     if padding_idx is None:
         return rows
-    padding = (index == padding_idx).unsqueeze(-1)
+    padding: Tensor = index.eq(padding_idx).unsqueeze(-1)
     return padding.where(rows.detach(), rows)
 
 
@@ -218,9 +220,7 @@ def group_norm(
     (C,), (C,).
     """
     if len(x.shape) < 2 or x.shape[1] % num_groups:
-        raise ShapeError(
-            f"group_norm: axis 1 of {x.shape} can't be cut into {num_groups} groups"
-        )
+        raise ShapeError(f"group_norm: axis 1 of {x.shape} can't be cut into {num_groups} groups")
     grouped = x.reshape(x.shape[0], num_groups, -1)
     y = layer_norm(grouped, grouped.shape[2:], eps=eps).reshape(*x.shape)
     y = y if weight is None else y * _by_channel(weight, x)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from dawdle.errors import DawdleError, ShapeError
 from dawdle.nn.module import Module
@@ -116,14 +115,17 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     else:
         positive = target > 0
         loss = positive.where(target * (positive.where(target, 1.0).log() - input), 0.0 * input)
-    return loss.sum() / input.shape[0] if reduction == "batchmean" else _reduce(loss, reduction)
+    if reduction == "batchmean":
+        return _reduce(loss, "sum") / input.shape[0]
+    return _reduce(loss, reduction)
 
 
 class _Loss(Module):
+    more_reductions: tuple[str, ...] = ()
+
     def __init__(self, reduction: str = "mean") -> None:
         super().__init__()
-        if reduction not in (*_REDUCTIONS, "batchmean"):
-            _reduce_unknown(reduction)
+        _check_reduction(reduction, *self.more_reductions)
         self.reduction = reduction
 
 
@@ -225,6 +227,8 @@ class BCEWithLogitsLoss(_Loss):
 class KLDivLoss(_Loss):
     """:func:`kl_div` as a module."""
 
+    more_reductions = ("batchmean",)
+
     def __init__(self, reduction: str = "mean", log_target: bool = False) -> None:
         super().__init__(reduction)
         self.log_target = log_target
@@ -233,19 +237,20 @@ class KLDivLoss(_Loss):
         return kl_div(input, target, self.reduction, self.log_target)
 
 
-def _reduce_unknown(reduction: str) -> Any:
-    raise DawdleError(f"reduction must be one of {', '.join(_REDUCTIONS)}, not {reduction!r}")
+def _check_reduction(reduction: str, *more: str) -> None:
+    if reduction not in (*_REDUCTIONS, *more):
+        raise DawdleError(f"reduction must be one of {', '.join((*_REDUCTIONS, *more))}, not {reduction!r}")
 
 
 def _reduce(loss: Tensor, reduction: str) -> Tensor:
-    return _REDUCTIONS.get(reduction, lambda _: _reduce_unknown(reduction))(loss)
+    _check_reduction(reduction)
+    return _REDUCTIONS[reduction](loss)
 
 
 def _check_classes(input: Tensor, reduction: str) -> None:
     if not input.shape:
         raise ShapeError("the loss needs an input of shape (N, C, …) or (C,), not a scalar")
-    if reduction not in _REDUCTIONS:
-        _reduce_unknown(reduction)
+    _check_reduction(reduction)
 
 
 def _check_same_shape(input: Tensor, target: Tensor) -> None:

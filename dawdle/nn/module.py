@@ -11,7 +11,7 @@ from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
 
 Self = TypeVar("Self", bound="Module")
-T = TypeVar("T", Tensor, "Module")
+T = TypeVar("T", bound=Tensor)
 
 
 class Parameter(Tensor):

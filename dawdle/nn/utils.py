@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 
 from dawdle.errors import GradientError
-from dawdle.tensor.autograd import no_grad
 from dawdle.tensor import Tensor
+from dawdle.tensor.autograd import no_grad
 
 
 def clip_grad_norm_(
@@ -28,7 +28,7 @@ def clip_grad_norm_(
     with no_grad():
         grads = [p.grad for p in with_grad if p.grad is not None]
         if norm_type == math.inf:
-            total = grads[0].abs().max()
+            total: Tensor = grads[0].abs().max()
             for grad in grads[1:]:
                 total = total.maximum(grad.abs().max())
         else:

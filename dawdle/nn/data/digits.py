@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,7 +66,8 @@ def mnist(
             )
         for name in CHECKSUMS:
             _download(name, folder)
-    return Mnist(*(parse_idx(_read_checked(folder / name), name) for name in CHECKSUMS))
+    arrays: list[Any] = [parse_idx(_read_checked(folder / name), name) for name in CHECKSUMS]
+    return Mnist(*arrays)
 
 
 def parse_idx(data: bytes, name: str = "IDX data") -> NDArray[np.uint8] | NDArray[np.int64]:

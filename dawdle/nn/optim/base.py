@@ -9,9 +9,9 @@ import numpy as np
 
 from dawdle import dtype as dt
 from dawdle.errors import DawdleError, GradientError, StateError
-from dawdle.tensor.autograd import no_grad
 from dawdle.nn.module import Parameter
 from dawdle.tensor import Tensor
+from dawdle.tensor.autograd import no_grad
 
 Slots = dict[str, Tensor]
 
