@@ -303,7 +303,7 @@ def _leaf_bounds(e: Expr) -> Interval:
 def bounds(e: Expr, known: Known | None = None) -> Interval:
     """Inclusive bounds of an index expression over all values of its ranges; None where there is none."""
     found: dict[Expr, Interval] = {}
-    order = [e] if not known and e in _bounds else postorder(e, lambda n: n.op in _BOUNDS and is_index(n))
+    order = postorder(e, lambda n: n.op in _BOUNDS and is_index(n) and (bool(known) or n not in _bounds))
     for n in order:
         if not known and n in _bounds:
             found[n] = _bounds[n]

@@ -273,6 +273,10 @@ def test_repeated_doubling_and_long_chains_are_linear():
     for n in range(4_000):
         e = raw(Op.ADD, raw(Op.SUB, e, n), n + 1)
     assert al.simplify(e) is al.add(I, 4_000)
+    e = V
+    for n in range(1_500):  # nested deeper than Python's stack
+        e = rem(plus(e, V), 7 + n % 5)
+    assert al.bounds(al.simplify(e)) == (0, 10)
 
 
 INDEXES = st.recursive(
