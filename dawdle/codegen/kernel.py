@@ -69,8 +69,8 @@ class Kernel:
         return replace(self, **changes)
 
     def exprs(self) -> list[Expr]:
-        """Every expression node of the stores, operands first."""
-        return walk(e for s in self.stores for e in s.exprs)
+        """Every expression node of the stages and stores, operands first."""
+        return walk([s.value for s in self.stages] + [e for s in self.stores for e in s.exprs])
 
     def __str__(self) -> str:
         return format_kernel(self)

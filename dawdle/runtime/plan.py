@@ -5,7 +5,7 @@ arena that holds all temporaries.
 """
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dawdle.codegen.generate import GeneratedKernel, generate
@@ -15,6 +15,7 @@ from dawdle.lazy.memory import plan_memory
 from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule
 from dawdle.lazy.schedule import schedule
+from dawdle.lazy.simplify import simplify
 
 Place = tuple[int, int]  # slot, offset in bytes
 
@@ -118,10 +119,16 @@ class _Places:
 
 
 def build_plan(
-    outputs: Sequence[LazyBuffer], leaves: Sequence[LazyBuffer], target: Target
+    outputs: Sequence[LazyBuffer],
+    leaves: Sequence[LazyBuffer],
+    target: Target,
+    ready: Callable[[GeneratedKernel], None] = lambda kernel: None,
 ) -> tuple[Plan, list[Origin]]:
-    """Schedule a graph of one device, generate its kernels and place its values; also where each kernel comes from."""
-    result = schedule(outputs)
+    """Schedule a graph of one device, generate its kernels and place its values; also where each kernel comes from.
+
+    ``ready`` is called with each kernel as soon as its source is there.
+    """
+    result = schedule(simplify(outputs))
     places = _Places(result, leaves)
     steps: list[KernelStep | HostStep] = []
     origins: list[Origin] = []
@@ -129,7 +136,10 @@ def build_plan(
 
     def end_of_kernels() -> None:
         if groups:
-            generated = [generate(g, target) for g in groups]
+            generated = []
+            for g in groups:
+                generated.append(generate(g, target))
+                ready(generated[-1])
             origins.extend(Origin(k, g.reasons) for k, g in zip(generated, groups, strict=True))
             steps.append(_kernel_step(generated, groups, places))
             groups.clear()
