@@ -120,25 +120,49 @@ def balance(sources: Sequence[Source], units: int) -> list[list[Source]]:
     return [b for b in bins if b]
 
 
-def compile_units(
-    compiler: Compiler, prelude: str, units: Sequence[Sequence[Source]], where: Path, keep: Callable[[], Path],
-    flags: Sequence[str] = FLAGS,
-) -> list[Path]:  # fmt: skip
-    """Compile each unit to a shared library in the directory ``where``, all at the same time.
+class Compilation:
+    """Compiler processes that work side by side in the directory ``where``, each on one unit."""
 
-    Raises CompileError with the compiler's message, the kernel's name and the path of its source, which then lies in the
-    directory that ``keep`` gives.
-    """
-    running = []
-    for i, unit in enumerate(units):
-        source, output = where / f"unit{i}.c", where / f"unit{i}.so"
-        source.write_text("\n".join((prelude, *(s.text for s in unit))))
-        running.append((compiler.start(source, output, flags), output))
-    messages = [process.communicate()[1] for process, _ in running]  # all end before any failure is reported
-    for unit, (process, _), message in zip(units, running, messages, strict=True):
-        if process.returncode != 0:
-            raise _failure(compiler, prelude, unit, message, where, keep(), flags)
-    return [output for _, output in running]
+    def __init__(self, compiler: Compiler, prelude: str, where: Path, flags: Sequence[str] = FLAGS) -> None:
+        self.compiler = compiler
+        self.prelude = prelude
+        self.where = where
+        self.flags = flags
+        self._started: list[tuple[Sequence[Source], subprocess.Popen[str], Path]] = []
+
+    @property
+    def running(self) -> int:
+        """Processes that haven't ended."""
+        return sum(process.poll() is None for _, process, _ in self._started)
+
+    def start(self, unit: Sequence[Source]) -> None:
+        """Begin to compile these sources to one shared library."""
+        name = f"unit{len(self._started)}"
+        source, output = self.where / f"{name}.c", self.where / f"{name}.so"
+        source.write_text("\n".join((self.prelude, *(s.text for s in unit))))
+        self._started.append((unit, self.compiler.start(source, output, self.flags), output))
+
+    def finish(self, keep: Callable[[], Path]) -> list[tuple[Sequence[Source], Path]]:
+        """Wait for all; gives each unit with its library.
+
+        Raises CompileError with the compiler's message, the kernel's name and the path of its source, which then lies
+        in the directory that ``keep`` gives.
+        """
+        try:
+            messages = [process.communicate()[1] for _, process, _ in self._started]
+        except BaseException:
+            self.cancel()
+            raise
+        for (unit, process, _), message in zip(self._started, messages, strict=True):
+            if process.returncode != 0:
+                raise _failure(self.compiler, self.prelude, unit, message, self.where, keep(), self.flags)
+        return [(unit, output) for unit, _, output in self._started]
+
+    def cancel(self) -> None:
+        """End all processes."""
+        for _, process, _ in self._started:
+            process.kill()
+            process.communicate()
 
 
 def _failure(

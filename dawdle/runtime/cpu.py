@@ -1,7 +1,6 @@
 """The CPU device: kernels in C, run by a pool of threads."""
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,8 +91,3 @@ def _cache_bytes(level: int, default: int) -> int:
         except OSError:
             continue
     return default
-
-
-def cores() -> int:
-    """Cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -12,8 +12,10 @@ from dawdle.runtime import planfile
 from dawdle.runtime.base import Device
 from dawdle.runtime.cache import Cache
 from dawdle.runtime.cpu import CpuDevice
+from dawdle.runtime.compiler import Source
 from dawdle.runtime.device import get_device
 from dawdle.runtime.executable import Executable
+from dawdle.runtime.library import Batch
 from dawdle.runtime.plan import build_plan
 from dawdle.runtime.planfile import plan_digest
 from dawdle.runtime.report import report_graph, report_plan
@@ -102,7 +104,10 @@ def compile_graph(
     plan = planfile.read(store, name) if level < REPORTED else None
     if plan is not None:
         return Executable(plan, device)
-    plan, origins = build_plan(outputs, leaves, device.target)
+    with Batch(device.library) as batch:
+        plan, origins = build_plan(
+            outputs, leaves, device.target, lambda kernel: batch.add(Source(kernel.name, kernel.source))
+        )
     report_plan(plan, origins, device.library, level)
     executable = Executable(plan, device)
     planfile.write(store, name, plan)

@@ -84,12 +84,14 @@ class Recorder:
 
     def attribute(self, owner: Any, name: str, written: bool) -> None:
         key = (id(owner), name)
-        if key not in self.cells:
+        known = self.cells.get(key)
+        if known is None or known.owner() is not owner:
             # the guard against recursion: looking at the attribute is noted, too
             self.cells[key] = Cell(weakref.ref(owner), name, None, None, not written)
             before = getattr(owner, name, None)
-            old = before is not None and not self.is_new(before) and not self.is_rebound(before)
-            self.cells[key] = Cell(weakref.ref(owner), name, before, before.lazy if old else None, not written)
+            traced = before is not None and (self.is_new(before) or self.is_rebound(before))
+            lazy = None if before is None or traced else before.lazy
+            self.cells[key] = Cell(weakref.ref(owner), name, before, lazy, not written)
 
     def storage(self, storage: Any) -> None:
         self.made.add(id(storage))
@@ -108,11 +110,11 @@ class Recorder:
     def undo(self) -> None:
         """Give every handle and attribute back what it held when the trace began."""
         for ref, before, node in self._rebound.values():
-            handle = ref()
-            if handle is not None:
-                handle.lazy = before
-                if hasattr(handle, "_node"):
-                    handle._node = node
+            rebound = ref()
+            if rebound is not None:
+                rebound.lazy = before
+                if hasattr(rebound, "_node"):
+                    rebound._node = node
         for cell in self.cells.values():
             owner = cell.owner()
             if owner is not None:

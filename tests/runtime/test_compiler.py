@@ -1,4 +1,5 @@
 """Finding and running the C compiler, and the kernels on disk: every way in which they fail."""
+import ctypes
 import os
 import stat
 import subprocess
@@ -12,7 +13,7 @@ from dawdle import config
 from dawdle.errors import CompileError
 from dawdle.runtime import store
 from dawdle.runtime.compiler import Source, balance, candidates, find_compiler
-from dawdle.runtime.library import Library
+from dawdle.runtime.library import Batch, Library
 
 PRELUDE = "#include <stdint.h>\n"
 
@@ -94,6 +95,32 @@ def test_units_are_balanced():
     units = balance(sources, 2)
     assert sorted(sum(len(s.text) for s in u) for u in units) == [140, 150]
     assert len(balance(sources[:1], 4)) == 1 and len(balance(sources, 16)) == 5
+
+
+def test_a_batch_starts_early_and_compiles_each_kernel_once(tmp_path, monkeypatch):
+    monkeypatch.setattr("dawdle.runtime.library.EARLY", 50)
+    monkeypatch.setattr("dawdle.runtime.library.cores", lambda: 4)
+    library = open_library(tmp_path)
+    sources = [source(n) for n in "abcde"]
+    with Batch(library) as batch:
+        for s in [*sources, *sources]:
+            batch.add(s)
+        assert batch._compilation.running >= 1
+    assert library.compiled == 5
+    assert [ctypes.CFUNCTYPE(ctypes.c_int)(f)() for f in library.load(sources)] == [42] * 5
+    assert library.compiled == 5
+
+
+def test_an_interrupted_batch_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr("dawdle.runtime.library.EARLY", 1)
+    library = open_library(tmp_path)
+    with pytest.raises(KeyboardInterrupt), Batch(library) as batch:
+        batch.add(source("a"))
+        started = [process for _, process, _ in batch._compilation._started]
+        raise KeyboardInterrupt
+    assert started and all(p.poll() is not None for p in started)
+    assert library.compiled == 0 and not list(tmp_path.rglob("*.so"))
+    assert library.load([source("a")])
 
 
 # ---- the store

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dawdle import config
-from dawdle.runtime.compiler import Source, compile_units, find_compiler
+from dawdle.runtime.compiler import Compilation, Source, find_compiler
 from dawdle.runtime.library import Library
 from dawdle.runtime.pool import SOURCE, Call, Pool, Program
 
@@ -57,6 +57,14 @@ def slots(xs) -> list[int]:
 
 def one(address: int, parallel: bool = True, scratch: int = 0) -> Program:
     return Program([Call(address, ((0, 0),), parallel)], [(0, 1)], scratch)
+
+
+def build(where: Path, flag: str) -> Path:
+    flags = ("-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", flag)
+    compilation = Compilation(find_compiler(), "", where, flags)
+    compilation.start([Source("pool", SOURCE.read_text())])
+    ((_, path),) = compilation.finish(lambda: where)
+    return path
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 5, 64, 200])
@@ -161,10 +169,7 @@ def test_idle_workers_sleep(pool, kernel):
 
 
 def test_the_serial_build_runs_the_same_programs(kernel, tmp_path):
-    (path,) = compile_units(
-        find_compiler(), "", [[Source("pool", SOURCE.read_text())]], tmp_path, lambda: tmp_path,
-        ("-O2", "-DDAWDLE_SERIAL", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"),
-    )  # fmt: skip
+    path = build(tmp_path, "-DDAWDLE_SERIAL")
     run = ctypes.CDLL(str(path)).dw_run
     run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
     x, y = arrays(2)
@@ -176,5 +181,4 @@ def test_the_serial_build_runs_the_same_programs(kernel, tmp_path):
 
 
 def test_no_warnings_from_the_compiler(tmp_path: Path):
-    flags = ("-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-pthread")
-    compile_units(find_compiler(), "", [[Source("pool", SOURCE.read_text())]], tmp_path, lambda: tmp_path, flags)
+    assert build(tmp_path, "-pthread").exists()
