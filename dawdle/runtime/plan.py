@@ -1,8 +1,10 @@
-"""Plans: what a graph's kernels are, in which order they run, and where every value lies. Plain data without storages.
+"""Plans: what a graph's kernels are, in which order they run, and where every value lies. Plain data without
+storages.
 
-A plan's buffers are numbered slots: first the storages of the graph's leaves, then fresh buffers for its outputs, last the
-arena that holds all temporaries.
+A plan's buffers are numbered slots: first the storages of the graph's leaves, then fresh buffers for its
+outputs, last the arena that holds all temporaries.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -16,6 +18,7 @@ from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule
 from dawdle.lazy.schedule import schedule
 from dawdle.lazy.simplify import simplify
+from dawdle.runtime.structure import Key, canonical
 
 Place = tuple[int, int]  # slot, offset in bytes
 
@@ -124,7 +127,8 @@ def build_plan(
     target: Target,
     ready: Callable[[GeneratedKernel], None] = lambda kernel: None,
 ) -> tuple[Plan, list[Origin]]:
-    """Schedule a graph of one device, generate its kernels and place its values; also where each kernel comes from.
+    """Schedule a graph of one device, generate its kernels and place its values; also where each kernel comes
+    from.
 
     ``ready`` is called with each kernel as soon as its source is there.
     """
@@ -133,13 +137,18 @@ def build_plan(
     steps: list[KernelStep | HostStep] = []
     origins: list[Origin] = []
     groups: list[Group] = []
+    known: dict[Key, GeneratedKernel] = {}  # layers that repeat have the same kernels
+
+    def kernel_of(g: Group) -> GeneratedKernel:
+        key = (g.space, canonical(g.outputs, g.inputs)[0])
+        if key not in known:
+            known[key] = generate(g, target)
+            ready(known[key])
+        return known[key]
 
     def end_of_kernels() -> None:
         if groups:
-            generated = []
-            for g in groups:
-                generated.append(generate(g, target))
-                ready(generated[-1])
+            generated = [kernel_of(g) for g in groups]
             origins.extend(Origin(k, g.reasons) for k, g in zip(generated, groups, strict=True))
             steps.append(_kernel_step(generated, groups, places))
             groups.clear()
@@ -161,7 +170,9 @@ def _value(node: LazyBuffer, places: _Places) -> Value:
     return Value(places.of(node), LazyBuffer(node.op, (), arg, node.shape, node.dtype, node.device))
 
 
-def _kernel_step(generated: Sequence[GeneratedKernel], groups: Sequence[Group], places: _Places) -> KernelStep:
+def _kernel_step(
+    generated: Sequence[GeneratedKernel], groups: Sequence[Group], places: _Places
+) -> KernelStep:
     kernels = tuple(
         PlannedKernel(k.name, k.source, k.scratch, k.parallel, k.flops, k.nbytes, tuple(g.space))
         for k, g in zip(generated, groups, strict=True)
@@ -180,12 +191,16 @@ def _extent(places: _Places, node: LazyBuffer) -> Extent:
     return slot, offset, offset + max(node.nbytes, 1)
 
 
-def independent(writes: Sequence[Sequence[Extent]], reads: Sequence[Sequence[Extent]]) -> list[tuple[int, int]]:
+def independent(
+    writes: Sequence[Sequence[Extent]], reads: Sequence[Sequence[Extent]]
+) -> list[tuple[int, int]]:
     """Cut a sequence of kernels into runs, none of which touches what another of its run writes."""
     phases = []
     begin = 0
     for i in range(1, len(writes)):
-        if any(_touch(writes[i], reads[j]) or _touch(writes[j], (*writes[i], *reads[i])) for j in range(begin, i)):
+        if any(
+            _touch(writes[i], reads[j]) or _touch(writes[j], (*writes[i], *reads[i])) for j in range(begin, i)
+        ):
             phases.append((begin, i))
             begin = i
     return [*phases, (begin, len(writes))]

@@ -1,4 +1,5 @@
 """The structure of a graph as a dictionary key: what the schedule cache goes by."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -14,15 +15,17 @@ _CONST, _BUFFER, _COPY = Op.CONST.value, Op.BUFFER.value, Op.COPY.value
 _IN_DTYPE = frozenset({Op.CAST.value, Op.BITCAST.value, _COPY})  # their arg is in the node's dtype or device
 
 
-def canonical(outputs: Sequence[LazyBuffer]) -> tuple[Key, list[LazyBuffer], list[LazyBuffer]]:
-    """The graph's structure as a hashable key, its BUFFER leaves in the order in which the key numbers them, and its
-    COPY nodes, operands first.
+def canonical(
+    outputs: Sequence[LazyBuffer], given: Sequence[LazyBuffer] = ()
+) -> tuple[Key, list[LazyBuffer], list[LazyBuffer]]:
+    """The graph's structure as a hashable key, its BUFFER leaves in the order in which the key numbers them,
+    and its COPY nodes, operands first.
 
-    Two graphs have one key exactly if they compute the same function of their leaves. Every step of an un-jitted loop
-    comes through here, so this loop is written for speed.
+    Nodes in ``given`` count as leaves, numbered first. Two graphs have one key exactly if they compute the same function of their leaves. Every step of an
+    un-jitted loop comes through here, so this loop is written for speed.
     """
-    number: dict[LazyBuffer, int] = {}
-    key: list[Any] = []
+    number: dict[LazyBuffer, int] = {node: i for i, node in enumerate(given)}
+    key: list[Any] = [(node.shape, node.dtype.name) for node in given]
     leaves: list[LazyBuffer] = []
     copies: list[LazyBuffer] = []
     stack = list(outputs)
