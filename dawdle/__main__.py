@@ -1,4 +1,5 @@
 """``python -m dawdle``: what works on this machine, what doesn't and why, and how fast the machine is."""
+
 from __future__ import annotations
 
 import platform
@@ -19,7 +20,10 @@ from dawdle.runtime.store import usage
 
 def lines() -> Iterator[tuple[str, str]]:
     """What to print: a heading and a text each."""
-    yield "dawdle", f"{__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}"
+    yield (
+        "dawdle",
+        f"{__version__}, Python {platform.python_version()}, NumPy {np.__version__}, {platform.platform()}",
+    )
     states = devices()
     for state in states:
         yield f"device {state.name}", "works" if state.works else f"doesn't work: {state.reason}"
@@ -29,18 +33,27 @@ def lines() -> Iterator[tuple[str, str]]:
     except CompileError as e:
         yield "C compiler", str(e)
     disk = usage(config.current().cache_dir)
-    yield "kernel cache", f"{disk.path}: {disk.libraries} libraries, {disk.plans} plans, {size_text(disk.nbytes)}"
+    yield (
+        "kernel cache",
+        f"{disk.path}: {disk.libraries} libraries, {disk.plans} plans, {size_text(disk.nbytes)}",
+    )
     threads = config.current().num_threads
     yield "threads", f"{threads} (DAWDLE_THREADS)"
     if any(s.name == CpuDevice.name and s.works for s in states):
         device = get_device(CpuDevice.name)
         assert isinstance(device, CpuDevice)
         target = device.target
-        yield "CPU", f"{target.vector_bytes * 8}-bit vectors, {size_text(target.l1)} L1, {size_text(target.l2)} L2 for each core"
+        yield (
+            "CPU",
+            f"{target.vector_bytes * 8}-bit vectors, {size_text(target.l1)} L1 and {size_text(target.l2)} L2 a core",
+        )
         for n in sorted({1, threads}):
             top = profile.ceilings(device.library, device.pool, n)
             words = "1 thread" if n == 1 else f"{n} threads"
-            yield f"ceilings, {words}", f"{top.flops / 1e9:.0f} GFLOP/s float32 multiply-add, {top.bytes / 1e9:.1f} GB/s copy"
+            yield (
+                f"ceilings, {words}",
+                f"{top.flops / 1e9:.0f} GFLOP/s float32 multiply-add, {top.bytes / 1e9:.1f} GB/s copy",
+            )
 
 
 def main() -> int:

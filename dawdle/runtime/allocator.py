@@ -1,8 +1,9 @@
 """Host memory: 64-byte aligned buffers from a cache of freed ones.
 
-Fresh memory costs a page fault for every 4 KiB, which on large outputs takes longer than computing them. So memory whose
-last reference has died is kept and handed out again.
+Fresh memory costs a page fault for every 4 KiB, which on large outputs takes longer than computing them. So
+memory whose last reference has died is kept and handed out again.
 """
+
 from __future__ import annotations
 
 import contextlib
@@ -35,7 +36,9 @@ class Chunk:
 
 
 class Buffer:
-    """``nbytes`` of host memory at ``address``. When the object dies, memory that came from an allocator returns to it."""
+    """``nbytes`` of host memory at ``address``. When the object dies, memory that came from an allocator
+    returns to it.
+    """
 
     __slots__ = ("__weakref__", "_home", "address", "chunk", "nbytes")
 
@@ -46,23 +49,32 @@ class Buffer:
         self._home = home
 
     def __del__(self) -> None:
-        # may run in any thread and in the middle of anything, also of the allocator: so no lock, only an atomic append
+        # may run in any thread and in the middle of anything, also of the allocator: so no lock, only an
+        # atomic append
         if self._home is not None:
             self._home.append(self.chunk)
 
     def array(self, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool = True) -> Array:
-        """An array on this memory, which it keeps alive; only who has just allocated the buffer may write to it."""
+        """An array on this memory, which it keeps alive; only who has just allocated the buffer may write to
+        it.
+        """
         return np.asarray(_Window(self, dtype, shape, readonly))
 
 
 class _Window:
     """Makes an ndarray on a buffer's memory whose base is the buffer."""
 
-    def __init__(self, buffer: Buffer, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool = True) -> None:
+    def __init__(
+        self, buffer: Buffer, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool = True
+    ) -> None:
         self.buffer = buffer
         self.__array_interface__ = {
-            "version": 3, "shape": shape, "typestr": dtype.str, "data": (buffer.address, readonly), "strides": None,
-        }  # fmt: skip
+            "version": 3,
+            "shape": shape,
+            "typestr": dtype.str,
+            "data": (buffer.address, readonly),
+            "strides": None,
+        }
 
 
 def adopt(array: Array) -> Buffer:
@@ -72,14 +84,18 @@ def adopt(array: Array) -> Buffer:
 
 
 def size_class(nbytes: int) -> int:
-    """Bytes that are really reserved: a multiple of 64, of 1/8 of the power of two below, so that sizes nearby share."""
+    """Bytes that are really reserved: a multiple of 64, of 1/8 of the power of two below, so that sizes
+    nearby share.
+    """
     step = max(ALIGN, 1 << max(nbytes.bit_length() - 4, 0))
     return max(ALIGN, -(-nbytes // step) * step)
 
 
 @dataclass(frozen=True)
 class MemoryStats:
-    """Bytes in live buffers, bytes kept for reuse, the most that was live at once, and how many allocations were reused."""
+    """Bytes in live buffers, bytes kept for reuse, the most that was live at once, and how many allocations
+    were reused.
+    """
 
     live: int
     cached: int
@@ -109,7 +125,9 @@ class Allocator:
         return self.allocate_all(((size_class(nbytes), nbytes),))[0]
 
     def allocate_all(self, sizes: Sequence[tuple[int, int]]) -> list[Buffer]:
-        """Several buffers at once: all or, with OutOfMemoryError, none. ``sizes`` are (size_class(nbytes), nbytes)."""
+        """Several buffers at once: all or, with OutOfMemoryError, none. ``sizes`` are (size_class(nbytes),
+        nbytes).
+        """
         buffers = []
         returned = self._returned
         with self._lock:
@@ -158,8 +176,8 @@ class Allocator:
     def _failure(self, nbytes: int, bound: str, cached: int = 0) -> OutOfMemoryError:
         given_back = f", {size_text(cached)} of cache were given back" if cached else ""
         return OutOfMemoryError(
-            f"{self.name}: {size_text(nbytes)} more would exceed {bound}: {size_text(self._live)} are held by live"
-            f" values{given_back}; let go of values, or use a smaller batch"
+            f"{self.name}: {size_text(nbytes)} more would exceed {bound}: {size_text(self._live)} are held by"
+            f" live values{given_back}; let go of values, or use a smaller batch"
         )
 
     def _drop(self) -> None:
@@ -179,7 +197,9 @@ class Allocator:
 
 
 def fresh(capacity: int) -> Chunk:
-    """New memory from the system: small blocks from the heap, big ones as pages of their own, huge where possible."""
+    """New memory from the system: small blocks from the heap, big ones as pages of their own, huge where
+    possible.
+    """
     if capacity < HUGE:
         block = np.empty(capacity + ALIGN, np.uint8)
         address = block.__array_interface__["data"][0]
@@ -207,6 +227,8 @@ def size_text(nbytes: float) -> str:
     """``1536`` as ``1.5 KiB``."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if nbytes < 1024:
-            return f"{nbytes:.0f} {unit}" if unit == "bytes" or nbytes == int(nbytes) else f"{nbytes:.1f} {unit}"
+            return (
+                f"{nbytes:.0f} {unit}" if unit == "bytes" or nbytes == int(nbytes) else f"{nbytes:.1f} {unit}"
+            )
         nbytes /= 1024
     return f"{nbytes:.1f} TiB"

@@ -1,4 +1,7 @@
-"""What every device offers. A device keeps values in its own memory and says what generated code for it must look like."""
+"""What every device offers. A device keeps values in its own memory and says what generated code for it must
+look like.
+"""
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
@@ -10,8 +13,11 @@ from dawdle.codegen.target import Target
 from dawdle.dtype import Array
 from dawdle.lazy.buffer import Storage
 
+
 class Device(ABC):
-    """A place where values live and are computed. ``name`` is its canonical name, as in ``Tensor(..., device=name)``."""
+    """A place where values live and are computed. ``name`` is its canonical name, as in ``Tensor(...,
+    device=name)``.
+    """
 
     name: str
     target: Target | None  # None: graphs are interpreted, no code is generated
@@ -20,8 +26,8 @@ class Device(ABC):
     def from_numpy(self, array: Array, copy: bool = True) -> Storage:
         """Storage with the elements of ``array``, which is in the storage dtype.
 
-        Without ``copy`` a C-contiguous array is adopted as it is, where the device's memory is the host's: the storage
-        keeps the array alive, and the caller promises not to write to it any more.
+        Without ``copy`` a C-contiguous array is adopted as it is, where the device's memory is the host's:
+        the storage keeps the array alive, and the caller promises not to write to it any more.
         """
 
     @abstractmethod
@@ -31,6 +37,3 @@ class Device(ABC):
     def to_numpy(self, storage: Storage, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The elements as a fresh array in the storage dtype."""
         return self.view(storage, dtype, shape).copy()
-
-    def synchronize(self) -> None:
-        """Wait until everything that was started has run. Host devices run at once."""

@@ -1,4 +1,5 @@
 """Named caches in memory with statistics, and :func:`clear_caches`, which empties them all."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
@@ -54,7 +55,9 @@ _registry: dict[str, tuple[Callable[[], None], Callable[[], CacheStats]]] = {}
 
 
 def register(name: str, clear: Callable[[], None], stats: Callable[[], CacheStats]) -> None:
-    """Make a cache known under a name. The caches of other layers (a ``functools.lru_cache``) are added with this."""
+    """Make a cache known under a name. The caches of other layers (a ``functools.lru_cache``) are added with
+    this.
+    """
     _registry[name] = (clear, stats)
 
 

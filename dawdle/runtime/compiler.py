@@ -1,4 +1,5 @@
 """The C compiler: found once, run on as few files as there are cores, all at the same time."""
+
 from __future__ import annotations
 
 import functools
@@ -19,10 +20,14 @@ from dawdle.errors import CompileError
 
 # nothing of -ffast-math: NaN, infinities and the sign of zero behave as NumPy's
 FLAGS = (
-    "-std=gnu11", "-O2", "-march=native", "-fwrapv", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
+    "-std=gnu11", "-O2", "-march=native", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
+    "-ffp-contract=fast",
     "-fno-semantic-interposition", "-fvisibility=default", "-shared", "-fPIC", "-w",
 )  # fmt: skip
-FIX = "install one (Debian: apt install gcc; macOS: xcode-select --install; anywhere: pip install ziglang) or set CC"
+FIX = (
+    "install one (Debian: apt install gcc; macOS: xcode-select --install; anywhere: pip install ziglang)"
+    " or set CC"
+)
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,9 @@ class Compiler:
     def version(self) -> str:
         """The first line that the compiler prints about itself."""
         try:
-            text = subprocess.run([*self.command, "--version"], capture_output=True, text=True, check=False).stdout
+            text = subprocess.run(
+                [*self.command, "--version"], capture_output=True, text=True, check=False
+            ).stdout
         except OSError as e:
             return str(e)
         return text.splitlines()[0] if text else "unknown version"
@@ -48,14 +55,25 @@ class Compiler:
         """Begin compiling; raises CompileError if the command can't be run at all."""
         command = [*self.command, *flags, str(source), "-o", str(output), "-lm"]
         try:
-            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                    text=True, errors="replace", close_fds=False)  # fmt: skip
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                close_fds=False,
+            )
         except OSError as e:
             raise CompileError(f"cannot run the C compiler {self.name!r}: {e}; {FIX}") from None
 
 
 def _zig() -> tuple[str, ...]:
-    return (sys.executable, "-m", "ziglang", "cc", "-fno-sanitize=undefined") if importlib.util.find_spec("ziglang") else ()
+    return (
+        (sys.executable, "-m", "ziglang", "cc", "-fno-sanitize=undefined")
+        if importlib.util.find_spec("ziglang")
+        else ()
+    )
 
 
 def candidates() -> list[tuple[str, ...]]:
@@ -75,7 +93,9 @@ def _find(cc: str, path: str) -> Compiler:
     for command in candidates():
         where = shutil.which(command[0])
         if where is None:
-            raise CompileError(f"no C compiler: CC={cc!r} is not a command that can be run; unset CC or {FIX}")
+            raise CompileError(
+                f"no C compiler: CC={cc!r} is not a command that can be run; unset CC or {FIX}"
+            )
         # its file's size and time tell one version from another without a process
         real = os.path.realpath(where)
         status = os.stat(real)
@@ -145,8 +165,8 @@ class Compilation:
     def finish(self, keep: Callable[[], Path]) -> list[tuple[Sequence[Source], Path]]:
         """Wait for all; gives each unit with its library.
 
-        Raises CompileError with the compiler's message, the kernel's name and the path of its source, which then lies
-        in the directory that ``keep`` gives.
+        Raises CompileError with the compiler's message, the kernel's name and the path of its source, which
+        then lies in the directory that ``keep`` gives.
         """
         try:
             messages = [process.communicate()[1] for _, process, _ in self._started]
@@ -166,7 +186,13 @@ class Compilation:
 
 
 def _failure(
-    compiler: Compiler, prelude: str, unit: Sequence[Source], message: str, where: Path, kept: Path, flags: Sequence[str]
+    compiler: Compiler,
+    prelude: str,
+    unit: Sequence[Source],
+    message: str,
+    where: Path,
+    kept: Path,
+    flags: Sequence[str],
 ) -> CompileError:
     """The error for a unit that doesn't compile; each of its kernels is tried alone to name the one at fault."""
     for source in unit:
@@ -181,7 +207,9 @@ def _failure(
         path.write_text("\n".join((prelude, *(s.text for s in unit))))
     target = kept / f"{source.name}.c"
     shutil.copyfile(path, target)
-    text = alone.replace(str(path), str(target)).strip() or f"exit status {process.returncode}, and no message"
+    text = (
+        alone.replace(str(path), str(target)).strip() or f"exit status {process.returncode}, and no message"
+    )
     return CompileError(f"{compiler.name} failed on kernel {source.name} (source kept in {target}):\n{text}")
 
 

@@ -1,4 +1,5 @@
 """The CPU device: kernels in C, run by a pool of threads."""
+
 from __future__ import annotations
 
 import re
@@ -18,8 +19,8 @@ from dawdle.runtime.base import Device
 from dawdle.runtime.compiler import Source, cpu_features, find_compiler
 from dawdle.runtime.library import Library
 from dawdle.runtime.plan import KernelStep
-from dawdle.runtime.trace import note_storage
 from dawdle.runtime.pool import Call, Pool, Program
+from dawdle.runtime.trace import note_storage
 
 
 class CpuDevice(Device):
@@ -55,7 +56,9 @@ class CpuDevice(Device):
         return storage.array(dtype, shape)
 
     def link(self, steps: Sequence[KernelStep]) -> list[Program]:
-        """Compile all kernels of a plan's steps, in parallel where they aren't known yet, into runnable programs."""
+        """Compile all kernels of a plan's steps, in parallel where they aren't known yet, into runnable
+        programs.
+        """
         kernels = [k for s in steps for k in s.kernels]
         addresses = iter(self.library.load([Source(k.name, k.source) for k in kernels]))
         return [
@@ -84,7 +87,9 @@ def _cache_bytes(level: int, default: int) -> int:
     """Size of a core's data cache of that level, where the system says."""
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
-            if (index / "level").read_text().strip() == str(level) and (index / "type").read_text().strip() != "Instruction":
+            if (index / "level").read_text().strip() == str(level) and (
+                index / "type"
+            ).read_text().strip() != "Instruction":
                 found = re.fullmatch(r"(\d+)([KM]?)", (index / "size").read_text().strip())
                 if found:
                     return int(found[1]) << {"": 0, "K": 10, "M": 20}[found[2]]

@@ -1,4 +1,5 @@
 """The registry of devices: names, which of them work here, and the default."""
+
 from __future__ import annotations
 
 import functools
@@ -13,7 +14,8 @@ from dawdle.runtime.base import Device
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.numpy import NumpyDevice
 
-# from the most to the least preferred default; a factory raises a DawdleError that says why a device doesn't work
+# from the most to the least preferred default; a factory raises a DawdleError that says why a device doesn't
+# work
 FACTORIES: dict[str, Callable[[], Device]] = {"CPU": CpuDevice, "NUMPY": NumpyDevice}
 _lock = threading.Lock()
 
@@ -21,8 +23,8 @@ _lock = threading.Lock()
 def get_device(name: str) -> Device:
     """The device of that name, in any case of letters.
 
-    Raises DeviceError for an unknown name, and what the device itself raises where it can't work here: CompileError, if
-    there is no compiler for it.
+    Raises DeviceError for an unknown name, and what the device itself raises where it can't work here:
+    CompileError, if there is no compiler for it.
     """
     found = _opened.get(name)
     return found if found is not None else _open(name)
@@ -57,7 +59,9 @@ def _best() -> str:
         try:
             return get_device(name).name
         except DawdleError as e:
-            warnings.warn(f"device {name} doesn't work here, so the next best serves: {e}", RuntimeWarning, stacklevel=4)
+            warnings.warn(
+                f"device {name} doesn't work here, so the next best serves: {e}", RuntimeWarning, stacklevel=4
+            )
     raise AssertionError("NUMPY always works")
 
 

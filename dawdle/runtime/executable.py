@@ -1,4 +1,5 @@
 """A plan bound to the CPU device: compiled, and run with one foreign call for each stretch of kernels."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -58,7 +59,10 @@ class Executable:
 
 def call_host(step: HostStep, buffers: Sequence[Buffer]) -> None:
     """Call a CUSTOM node's function with read-only arrays, and put its result in its place."""
-    operands = [from_storage(_window(v, buffers).array(v.node.dtype.storage, v.node.shape), v.node.dtype) for v in step.inputs]
+    operands = [
+        from_storage(_window(v, buffers).array(v.node.dtype.storage, v.node.shape), v.node.dtype)
+        for v in step.inputs
+    ]
     node = step.output.node
     result = to_storage(np.asarray(apply(node, operands)), node.dtype)
     if result.size:

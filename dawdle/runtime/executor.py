@@ -1,4 +1,5 @@
 """Realising values: schedule, compile, run. The only way in which anything is ever computed."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -11,8 +12,8 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime import planfile
 from dawdle.runtime.base import Device
 from dawdle.runtime.cache import Cache
-from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.compiler import Source
+from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.device import get_device
 from dawdle.runtime.executable import Executable
 from dawdle.runtime.library import Batch
@@ -21,6 +22,7 @@ from dawdle.runtime.planfile import plan_digest
 from dawdle.runtime.report import report_graph, report_plan
 from dawdle.runtime.structure import Key, canonical
 from dawdle.runtime.trace import is_tracing, refuse
+
 PLANS = 1024
 REPORTED = 3  # from this DEBUG level on, plans are made anew to be shown
 _plans: Cache[tuple[str, int, Key], Executable] = Cache("plans", PLANS)
@@ -34,8 +36,8 @@ def load(node: LazyBuffer) -> Array:
 def realize(buffers: Sequence[LazyBuffer]) -> None:
     """Compute the values of ``buffers`` and turn each into a BUFFER leaf.
 
-    Raises CompileError or OutOfMemoryError; then, as after a KeyboardInterrupt, values that weren't computed are still
-    the graphs they were.
+    Raises CompileError or OutOfMemoryError; then, as after a KeyboardInterrupt, values that weren't computed
+    are still the graphs they were.
     """
     refuse("a tensor's value was asked for")
     pending = [b for b in dict.fromkeys(buffers) if b.op is not Op.BUFFER]
@@ -54,7 +56,9 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
 
 
 def realize_later(buffers: Sequence[LazyBuffer]) -> None:
-    """As :func:`realize`, where nobody reads the values yet: in a function that @jit traces it can wait for the end."""
+    """As :func:`realize`, where nobody reads the values yet: in a function that @jit traces it can wait for
+    the end.
+    """
     if not is_tracing():
         realize(buffers)
 
@@ -88,7 +92,9 @@ def _run_compiled(device: CpuDevice, outputs: list[LazyBuffer]) -> None:
         node.realize_as(storage)
 
 
-def prepare(device: CpuDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]) -> Executable:
+def prepare(
+    device: CpuDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]
+) -> Executable:
     """The compiled plan of a graph, from the cache where one of its structure was seen."""
     full = (device.name, config.current().num_threads, key)
     return _plans.get(full) or _plans.put(full, compile_graph(device, outputs, key, leaves))

@@ -3,11 +3,13 @@
 What a replay reads and writes:
 
 * tensors in the arguments, nested in lists, tuples and dicts: those of the call;
-* tensors that the function uses without their being arguments (parameters): what they hold at the time of the call;
-* tensors that it assigns to (parameters, an optimizer's and a random generator's state, running statistics) and their
-  ``grad``: they get their new values after all kernels have run, so an error or Ctrl-C leaves them as they were;
+* tensors that the function uses without their being arguments (parameters): what they hold when it is called;
+* tensors that it assigns to (parameters, an optimizer's and a random generator's state, running statistics) and
+  their ``grad``: they get their new values after all kernels have run, so an error or Ctrl-C leaves them as they
+  were;
 * everything else, numbers and the like, is as it was when the function was traced.
 """
+
 from __future__ import annotations
 
 import functools
@@ -21,7 +23,16 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.executor import realize
 from dawdle.runtime.replay import Replay, Trace
 from dawdle.runtime.signature import flatten, modules
-from dawdle.runtime.trace import Handle, Recorder, is_tracing, note_attribute, note_new, note_read, note_rebind, recording
+from dawdle.runtime.trace import (
+    Handle,
+    Recorder,
+    is_tracing,
+    note_attribute,
+    note_new,
+    note_read,
+    note_rebind,
+    recording,
+)
 
 __all__ = ["Jit", "is_tracing", "jit", "note_attribute", "note_new", "note_read", "note_rebind"]
 
@@ -70,9 +81,11 @@ class Jit(Generic[P, R]):
             print(f"dawdle: jit traces {name}, trace {self.traces}")
         if self.traces == MANY:
             warnings.warn(
-                f"jit has traced {name} {MANY} times: an argument that isn't a tensor, or a shape, is another one each"
-                " time; pass numbers that change as tensors, and pad batches to one size", RuntimeWarning, stacklevel=3,
-            )  # fmt: skip
+                f"jit has traced {name} {MANY} times: an argument that isn't a tensor, or a shape, is another one"
+                " each time; pass numbers that change as tensors, and pad batches to one size",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         before = [h.lazy for h in handles]
         # leaves of their own, so that two arguments that hold one value are told apart
         leaves = [LazyBuffer(Op.BUFFER, (), x.arg, x.shape, x.dtype, x.device) for x in before]
@@ -83,7 +96,8 @@ class Jit(Generic[P, R]):
                 result = self._function(*args, **kwargs)
             trace = Trace(recorder, handles, leaves, result)
             if trace.local and key not in self._warmed:
-                # is it state that was made in this call, or local to it? This call runs without jit, the next tells
+                # is it state that was made in this call, or local to it? This call runs without jit, the next
+                # tells
                 trace.realize()
                 self._warmed.add(key)
                 for handle, leaf, lazy in zip(handles, leaves, before, strict=True):
@@ -108,11 +122,12 @@ def _bind(handles: Sequence[Handle], values: Sequence[LazyBuffer]) -> None:
 def jit(function: Callable[P, R]) -> Jit[P, R]:
     """Decorator: the function runs as Python once for each signature; later calls replay its kernels.
 
-    The signature is the arguments' structure, the shapes, dtypes and devices of the tensors in them, the values of all
-    other arguments, and the ``training`` flags of modules that the function names. Calls with another signature are
-    traced anew. A whole training step, with ``backward()`` and an optimizer's ``step()``, can be one jitted function.
+    The signature is the arguments' structure, the shapes, dtypes and devices of the tensors in them, the
+    values of all other arguments, and the ``training`` flags of modules that the function names. Calls with
+    another signature are traced anew. A whole training step, with ``backward()`` and an optimizer's
+    ``step()``, can be one jitted function.
 
-    The function must not read values (``item()``, ``numpy()``, ``if tensor``): that raises JitError. Results have no
-    gradient history. A jitted function called within another is traced as part of it.
+    The function must not read values (``item()``, ``numpy()``, ``if tensor``): that raises JitError. Results
+    have no gradient history. A jitted function called within another is traced as part of it.
     """
     return Jit(function)

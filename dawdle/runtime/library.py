@@ -1,4 +1,5 @@
 """From kernels' sources to addresses of functions: from memory, from the store on disk, or from the compiler."""
+
 from __future__ import annotations
 
 import ctypes
@@ -52,7 +53,10 @@ class Library:
             return False
         try:
             self._functions.put(source.name, address_of(ctypes.CDLL(str(path)), source.name))
-        except (OSError, AttributeError):  # built for another system, or an entry that points to the wrong library
+        except (
+            OSError,
+            AttributeError,
+        ):  # built for another system, or an entry that points to the wrong library
             return False
         return True
 
@@ -85,7 +89,8 @@ class Library:
 
 
 class Batch:
-    """Sources that come one after the other and are to be compiled: early ones while later ones are being generated.
+    """Sources that come one after the other and are to be compiled: early ones while later ones are being
+    generated.
 
     A context manager; at its end all functions are in the library. Raises CompileError there.
     """

@@ -1,4 +1,7 @@
-"""The NUMPY device: graphs are interpreted with NumPy. It needs no compiler, and every other device is tested against it."""
+"""The NUMPY device: graphs are interpreted with NumPy. It needs no compiler, and every other device is tested
+against it.
+"""
+
 from __future__ import annotations
 
 from typing import Any

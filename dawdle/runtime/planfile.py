@@ -1,4 +1,7 @@
-"""Plans on disk, so that a process that computes what an earlier one has computed neither schedules nor generates."""
+"""Plans on disk, so that a process that computes what an earlier one has computed neither schedules nor
+generates.
+"""
+
 from __future__ import annotations
 
 import functools

@@ -1,4 +1,5 @@
 """The thread pool (``cpu/pool.c``): programs of kernels, each run with one foreign call."""
+
 from __future__ import annotations
 
 import ctypes
@@ -6,6 +7,7 @@ import hashlib
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from dawdle.errors import OutOfMemoryError
@@ -17,7 +19,9 @@ SOURCE = Path(__file__).with_name("cpu") / "pool.c"
 
 @dataclass(frozen=True)
 class Call:
-    """One kernel of a program: the function's address and where its parameters lie, as (slot, offset in bytes)."""
+    """One kernel of a program: the function's address and where its parameters lie, as (slot, offset in
+    bytes).
+    """
 
     address: int
     params: tuple[tuple[int, int], ...]
@@ -25,7 +29,9 @@ class Call:
 
 
 class Program:
-    """Kernels in the form that the pool reads. ``phases`` are (begin, end): kernels that may run at the same time."""
+    """Kernels in the form that the pool reads. ``phases`` are (begin, end): kernels that may run at the same
+    time.
+    """
 
     def __init__(self, calls: Sequence[Call], phases: Sequence[tuple[int, int]], scratch: int) -> None:
         kernels, params = array("q"), array("q")
@@ -49,7 +55,9 @@ class Pool:
 
     def __init__(self, library: Library) -> None:
         text = SOURCE.read_text()
-        handle = library.open_source(f"pool_{hashlib.sha256(text.encode()).hexdigest()[:16]}", text, ("-pthread",))
+        handle = library.open_source(
+            f"pool_{hashlib.sha256(text.encode()).hexdigest()[:16]}", text, ("-pthread",)
+        )
         self._run = handle.dw_run
         self._run.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
         self._workers = handle.dw_workers
@@ -67,7 +75,7 @@ class Pool:
         times = array("q", bytes(8 * (program.phases + 1)))
         if self._run(program.address, addresses.buffer_info()[0], threads, times.buffer_info()[0]):
             raise _no_scratch(program)
-        return [b - a for a, b in zip(times[:-1], times[1:], strict=True)]
+        return [b - a for a, b in pairwise(times)]
 
     @property
     def workers(self) -> int:
@@ -76,4 +84,6 @@ class Pool:
 
 
 def _no_scratch(program: Program) -> OutOfMemoryError:
-    return OutOfMemoryError(f"CPU: no memory for {size_text(program.scratch)} of scratch space for each thread")
+    return OutOfMemoryError(
+        f"CPU: no memory for {size_text(program.scratch)} of scratch space for each thread"
+    )

@@ -1,4 +1,5 @@
 """How fast kernels are, beside what the machine can do: its measured rate of multiply-adds and of copying."""
+
 from __future__ import annotations
 
 import json
@@ -19,7 +20,9 @@ FLOPS = 100_000_000  # of each thread
 CHAINS = 10  # enough to hide the latency of a multiply-add, few enough to stay in registers
 _chain = [f"a{i}" for i in range(CHAINS)]
 _step = " ".join(f"{a} = {a} * x + y;" for a in _chain)
-PEAK = Source("dawdle_peak", f"""
+PEAK = Source(
+    "dawdle_peak",
+    f"""
 #if defined(__AVX512F__)
 #define DAWDLE_LANES 16
 #elif defined(__AVX__)
@@ -36,18 +39,25 @@ void dawdle_peak(int64_t thread, int64_t threads, void *const *buffers, char *sc
   for (int64_t r = 0; r < {FLOPS} / ({2 * CHAINS} * DAWDLE_LANES); r++) {{ {_step} }}
   v sum = {" + ".join(_chain)};
   seed[2] = sum[0];
-}}""")
-COPY = Source("dawdle_copy", f"""
+}}""",
+)
+COPY = Source(
+    "dawdle_copy",
+    f"""
 void dawdle_copy(int64_t thread, int64_t threads, void *const *buffers, char *scratch) {{
   int64_t n = {COPIED // 4}, begin = n * thread / threads, end = n * (thread + 1) / threads;
   float *restrict to = buffers[0];
   const float *restrict from = buffers[1];
   for (int64_t i = begin; i < end; i++) to[i] = from[i];
-}}""")
+}}""",
+)
+
 
 @dataclass(frozen=True)
 class Ceilings:
-    """Floating-point operations and bytes (read and written) in a second that ``threads`` threads reach together."""
+    """Floating-point operations and bytes (read and written) in a second that ``threads`` threads reach
+    together.
+    """
 
     threads: int
     flops: float
@@ -90,12 +100,18 @@ def _measure(library: Library, pool: Pool, threads: int, path: Path) -> Ceilings
 
 
 def line(kernel: PlannedKernel, ns: int, top: Ceilings) -> str:
-    """One line for a kernel that ran: name, iteration space, time, GFLOP/s and GB/s with their share of the ceilings."""
+    """One line for a kernel that ran: name, iteration space, time, GFLOP/s and GB/s with their share of the
+    ceilings.
+    """
     seconds = max(ns, 1) * 1e-9
     flops, rate = kernel.flops / seconds, kernel.nbytes / seconds
     space = "x".join(map(str, kernel.space)) or "1"
     text = (
-        f"{kernel.name:<18} {space:<24} {ns / 1000:10.1f} us {flops / 1e9:8.2f} GFLOP/s {flops / top.flops:4.0%}"
-        f" {rate / 1e9:8.2f} GB/s {rate / top.bytes:4.0%}{'' if kernel.parallel else '  serial'}"
+        f"{kernel.name:<18} {space:<24} {ns / 1000:10.1f} us"
+        f" {flops / 1e9:8.2f} GFLOP/s {flops / top.flops:4.0%} {rate / 1e9:8.2f} GB/s {rate / top.bytes:4.0%}{'' if kernel.parallel else '  serial'}"
     )
-    return f"\033[33m{text}\033[0m" if sys.stdout.isatty() and max(flops / top.flops, rate / top.bytes) < 0.3 else text
+    return (
+        f"\033[33m{text}\033[0m"
+        if sys.stdout.isatty() and max(flops / top.flops, rate / top.bytes) < 0.3
+        else text
+    )

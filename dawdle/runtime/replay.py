@@ -1,4 +1,7 @@
-"""What ``@jit`` keeps of a trace: the computation, where each of its inputs comes from and where each result goes."""
+"""What ``@jit`` keeps of a trace: the computation, where each of its inputs comes from and where each result
+goes.
+"""
+
 from __future__ import annotations
 
 import gc
@@ -28,8 +31,8 @@ Computation = Callable[[Sequence[Any]], Sequence[Storage]]  # from the leaves' s
 class Source:
     """Where a leaf's storage is found at each call; exactly one of the fields is set.
 
-    argument: in a tensor of the call · handle: in what a tensor outside holds then · cell: in a tensor that is an
-    attribute then · constant: always this one.
+    argument: in a tensor of the call · handle: in what a tensor outside holds then · cell: in a tensor that
+    is an attribute then · constant: always this one.
     """
 
     argument: int | None = None
@@ -51,7 +54,9 @@ class Guard:
 class Trace:
     """The end of a trace, sorted out: which handles are state, and what has to be computed."""
 
-    def __init__(self, recorder: Recorder, arguments: Sequence[Handle], leaves: Sequence[LazyBuffer], result: Any) -> None:
+    def __init__(
+        self, recorder: Recorder, arguments: Sequence[Handle], leaves: Sequence[LazyBuffer], result: Any
+    ) -> None:
         self.recorder = recorder
         self.arguments = arguments
         self.leaves = leaves  # what the arguments held during the trace
@@ -110,7 +115,8 @@ class Trace:
 def only_holders(nodes: Sequence[LazyBuffer]) -> dict[LazyBuffer, Handle]:
     """For each node the one living handle that holds it, if there is exactly one.
 
-    An operation may have seen a value only through a temporary handle (``p.detach()``); that of the user is meant.
+    An operation may have seen a value only through a temporary handle (``p.detach()``); that of the user is
+    meant.
     """
     if not nodes:
         return {}
@@ -118,7 +124,11 @@ def only_holders(nodes: Sequence[LazyBuffer]) -> dict[LazyBuffer, Handle]:
     for referrer in gc.get_referrers(*nodes):
         owners = [referrer] if is_handle(referrer) else []
         if isinstance(referrer, dict) and isinstance(referrer.get("lazy"), LazyBuffer):
-            owners = [x for x in gc.get_referrers(referrer) if getattr(x, "__dict__", None) is referrer and is_handle(x)]
+            owners = [
+                x
+                for x in gc.get_referrers(referrer)
+                if getattr(x, "__dict__", None) is referrer and is_handle(x)
+            ]
         for owner in owners:
             if owner.lazy in holders:
                 holders[owner.lazy].append(owner)
@@ -146,7 +156,9 @@ class Replay:
         self._cells = [(c.stripped(), c.before is None) for c in trace.cells if c.guarded]
         self._state = [(handle, order[handle.lazy]) for handle, _ in trace.state]
         self._arguments = [(trace.number[id(h)], order[h.lazy]) for h in trace.rebound_arguments()]
-        self._grads = [(c.stripped(), None if (g := c.value()) is None else order[g.lazy]) for c in trace.cells]
+        self._grads = [
+            (c.stripped(), None if (g := c.value()) is None else order[g.lazy]) for c in trace.cells
+        ]
         state = {id(h) for h, _ in trace.state}
 
         def hole(handle: Handle) -> Hole:
@@ -166,7 +178,12 @@ class Replay:
         for guard in self._guards:
             handle = guard.find()
             lazy = handle.lazy if handle is not None else None
-            if lazy is None or lazy.shape != guard.shape or lazy.dtype is not guard.dtype or lazy.device != guard.device:
+            if (
+                lazy is None
+                or lazy.shape != guard.shape
+                or lazy.dtype is not guard.dtype
+                or lazy.device != guard.device
+            ):
                 return False
             if lazy.op is not Op.BUFFER:
                 pending.append(lazy)
@@ -191,7 +208,9 @@ class Replay:
         values = [nodes[i] for _, i in (*self._state, *self._arguments)]
         owners = [(c.owner(), c.name, i) for c, i in self._grads]
         grads = [None if i is None else self._new(nodes[i]) for _, _, i in owners]
-        before = [h.lazy for h in handles]  # freeing runs Python code, which could let Ctrl-C in: so that waits
+        before = [
+            h.lazy for h in handles
+        ]  # freeing runs Python code, which could let Ctrl-C in: so that waits
         # from C, where no signal handler runs in between
         deque(map(setattr, handles, repeat("lazy"), values), 0)
         for (owner, name, _), grad in zip(owners, grads, strict=True):
@@ -240,7 +259,9 @@ def _computation(outputs: list[LazyBuffer]) -> tuple[Computation, list[LazyBuffe
 
     def interpret(storages: Sequence[Any]) -> list[Storage]:
         known = dict(zip(leaves, storages, strict=True))
-        arrays = evaluate(outputs, lambda n: from_storage(device.view(known[n], n.dtype.storage, n.shape), n.dtype))
+        arrays = evaluate(
+            outputs, lambda n: from_storage(device.view(known[n], n.dtype.storage, n.shape), n.dtype)
+        )
         return [
             device.from_numpy(to_storage(array, node.dtype), copy=False)
             for array, node in zip(arrays, outputs, strict=True)

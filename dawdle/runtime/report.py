@@ -1,4 +1,5 @@
 """What DEBUG=3 to 7 print when a plan is made."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
 """Nested arguments and results of a jitted function: which handles are in them, and what else they hold."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
@@ -18,8 +19,8 @@ def is_handle(x: Any) -> bool:
 def flatten(x: Any, handles: list[Handle]) -> Hashable:
     """The structure of nested lists, tuples and dicts; the handles in it are appended to ``handles``.
 
-    A handle that occurs twice is the same one in both places, which the structure tells. Raises JitError for something
-    that can't be compared by value.
+    A handle that occurs twice is the same one in both places, which the structure tells. Raises JitError for
+    something that can't be compared by value.
     """
     if is_handle(x):
         for i, known in enumerate(handles):
@@ -37,8 +38,8 @@ def flatten(x: Any, handles: list[Handle]) -> Hashable:
         hash(x)
     except TypeError:
         raise JitError(
-            f"an argument of a jitted function is a {type(x).__name__}, which can't be hashed to tell whether it is the same"
-            " as in an earlier call; pass a Tensor, or numbers, strings and tuples of them"
+            f"an argument of a jitted function is a {type(x).__name__}, which can't be hashed to tell whether"
+            " it is the same as in an earlier call; pass a Tensor, or numbers, strings and tuples of them"
         ) from None
     # 1 == 1.0 == True and -0.0 == 0.0, but they may take another way through the function
     return (type(x), repr(x)) if isinstance(x, float) else (type(x), x, getattr(x, "training", None))
@@ -46,7 +47,9 @@ def flatten(x: Any, handles: list[Handle]) -> Hashable:
 
 @dataclass(frozen=True)
 class Hole:
-    """A place in a result. ``kind`` is "output" (a fresh tensor), "argument" or "handle" (one that was there before)."""
+    """A place in a result. ``kind`` is "output" (a fresh tensor), "argument" or "handle" (one that was there
+    before).
+    """
 
     kind: str
     which: Any
@@ -81,7 +84,8 @@ def fill(x: Any, filler: Callable[[Hole], Any]) -> Any:
 def modules(function: Callable[..., Any]) -> Sequence[Any]:
     """Objects with a ``training`` flag that a function reaches by name: its closure, globals and ``self``.
 
-    A module that is put into evaluation mode takes another way through its layers, so the flags belong to the signature.
+    A module that is put into evaluation mode takes another way through its layers, so the flags belong to the
+    signature.
     """
     found = []
     if isinstance(function, MethodType):

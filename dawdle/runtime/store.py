@@ -1,8 +1,9 @@
 """Compiled kernels on disk. Many processes may use one store at a time; what is damaged is never loaded.
 
-A library's file is named by the hash of its contents, and an entry named by a kernel's hash holds the name of the library
-that the kernel is in. Files appear under their names only when complete, by renaming.
+A library's file is named by the hash of its contents, and an entry named by a kernel's hash holds the name of
+the library that the kernel is in. Files appear under their names only when complete, by renaming.
 """
+
 from __future__ import annotations
 
 import atexit
@@ -106,7 +107,9 @@ class KernelStore:
         self.directory = private / FORMAT / self.tag
 
     def abandon(self, error: OSError) -> None:
-        """Go on in a private directory, because this one can't be used (a file system without execution, say)."""
+        """Go on in a private directory, because this one can't be used (a file system without execution,
+        say).
+        """
         self._abandon(error)
 
     @contextlib.contextmanager
@@ -161,7 +164,9 @@ def usage(root: Path) -> DiskUsage:
 
 
 def prune(root: Path, limit: int) -> None:
-    """Remove the libraries and plans used longest ago until the rest takes at most ``limit`` bytes. Their entries become misses."""
+    """Remove the libraries and plans used longest ago until the rest takes at most ``limit`` bytes. Their
+    entries become misses.
+    """
     found = _files(root, "*.so", "*.plan")
     total = sum(size for _, size, _ in found)
     touched = set()

@@ -1,13 +1,15 @@
-"""What is noticed while ``@jit`` traces a function: the hooks that the tensor layer calls, cheap when nothing is traced.
+"""What is noticed while ``@jit`` traces a function: the hooks that the tensor layer calls, cheap when nothing
+is traced.
 
 A handle is an object with a ``lazy`` attribute that holds a LazyBuffer: a Tensor. The tensor layer calls
 
 * :func:`note_new` with each handle that it makes,
 * :func:`note_read` with the handles that an operation reads,
 * :func:`note_rebind` before it gives a handle another ``lazy``,
-* :func:`note_attribute` before it reads or writes ``owner.name``, which holds a handle or None (``Tensor.grad``),
+* :func:`note_attribute` before reading or writing ``owner.name``, which holds a handle or None (``Tensor.grad``),
 * :func:`is_tracing` where realising can wait for the end of the trace.
 """
+
 from __future__ import annotations
 
 import threading
@@ -19,7 +21,6 @@ from typing import Any, Protocol
 
 from dawdle.errors import JitError
 from dawdle.lazy.buffer import LazyBuffer
-from dawdle.lazy.ops import Op
 
 
 class Handle(Protocol):
@@ -55,7 +56,9 @@ class Recorder:
         self._new: dict[int, weakref.ref[Any]] = {}
         self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer, Any]] = {}
         self.cells: dict[tuple[int, str], Cell] = {}
-        self.readers: dict[LazyBuffer, weakref.ref[Any]] = {}  # a handle from outside that was seen to hold a value
+        self.readers: dict[
+            LazyBuffer, weakref.ref[Any]
+        ] = {}  # a handle from outside that was seen to hold a value
         self.made: set[int] = set()  # ids of storages made from host data
         self._kept: list[Any] = []  # keeps those ids from being used again
 
@@ -99,7 +102,9 @@ class Recorder:
 
     def rebound(self) -> list[tuple[Any, LazyBuffer]]:
         """The handles that were rebound and are still alive, with what they held before."""
-        return [(handle, before) for ref, before, _ in self._rebound.values() if (handle := ref()) is not None]
+        return [
+            (handle, before) for ref, before, _ in self._rebound.values() if (handle := ref()) is not None
+        ]
 
     def outside(self) -> list[LazyBuffer]:
         """Values that were there before the trace began and that it may have used."""
@@ -167,9 +172,9 @@ def refuse(what: str) -> None:
     """Raise JitError if a function is being traced: no value is known yet."""
     if _active.recorder is not None:
         raise JitError(
-            f"{what} inside of a function that @jit traces: it has no value yet, because nothing runs before the trace"
-            " ends, and later calls replay the kernels without the Python code. Return the tensor and read it outside,"
-            " or choose with where() instead of with `if`"
+            f"{what} inside of a function that @jit traces: it has no value yet, because nothing runs before the"
+            " trace ends, and later calls replay the kernels without the Python code. Return the tensor and read"
+            " it outside, or choose with where() instead of with `if`"
         )
 
 

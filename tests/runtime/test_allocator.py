@@ -1,4 +1,5 @@
 """Buffers, the cache of freed memory, and running out of it."""
+
 import gc
 import threading
 
@@ -68,7 +69,9 @@ def test_an_adopted_array_stays_alive():
 def test_the_limit_says_what_was_asked_and_what_is_held(allocator):
     with config.override(memory_limit=1 << 20):
         held = allocator.allocate(700_000)
-        with pytest.raises(OutOfMemoryError, match=r"TEST: 488.3 KiB more would exceed the limit of 1 MiB .*704 KiB are held"):
+        with pytest.raises(
+            OutOfMemoryError, match=r"TEST: 488.3 KiB more would exceed the limit of 1 MiB .*704 KiB are held"
+        ):
             allocator.allocate(500_000)
         assert held.nbytes == 700_000
 
@@ -125,6 +128,8 @@ def test_empty_cache_gives_memory_back(allocator):
     assert allocator.stats().cached == 0
 
 
-@pytest.mark.parametrize(("n", "text"), [(0, "0 bytes"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"), (3 << 40, "3.0 TiB")])
+@pytest.mark.parametrize(
+    ("n", "text"), [(0, "0 bytes"), (1536, "1.5 KiB"), (1 << 20, "1 MiB"), (3 << 40, "3.0 TiB")]
+)
 def test_size_text(n, text):
     assert size_text(n) == text

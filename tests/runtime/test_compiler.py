@@ -1,4 +1,5 @@
 """Finding and running the C compiler, and the kernels on disk: every way in which they fail."""
+
 import ctypes
 import os
 import stat
@@ -49,13 +50,15 @@ def test_no_compiler(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     if any("ziglang" in c for c in candidates()):
         pytest.skip("the ziglang wheel is installed")
-    with pytest.raises(CompileError, match="no C compiler: none of .* is there; install one .*or set CC"):
+    with pytest.raises(CompileError, match=r"no C compiler: none of .* is there; install one .*or set CC"):
         find_compiler()
 
 
 def test_a_cc_that_is_not_there(monkeypatch):
     monkeypatch.setenv("CC", "no-such-compiler")
-    with pytest.raises(CompileError, match="CC='no-such-compiler' is not a command that can be run; unset CC"):
+    with pytest.raises(
+        CompileError, match="CC='no-such-compiler' is not a command that can be run; unset CC"
+    ):
         find_compiler()
 
 
@@ -70,14 +73,18 @@ def test_without_a_compiler_numpy_serves_with_a_warning(tmp_path):
     )
     env = {k: v for k, v in os.environ.items() if k not in ("DAWDLE_DEVICE", "CC")}
     env.update(CC="/nowhere/cc", DAWDLE_CACHE_DIR=str(tmp_path))
-    out = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    ).stdout
     assert out == "NUMPY NUMPY 1 True\n[('CPU', False, True), ('NUMPY', True, False)]\n"
 
 
 def test_a_kernel_that_does_not_compile(tmp_path):
     library = open_library(tmp_path)
     good, bad = source("good"), Source("bad", "int bad(void) { return undeclared_thing; }")
-    with pytest.raises(CompileError, match=r"failed on kernel bad \(source kept in .*bad.c\):\n(.*\n)*.*undeclared_thing") as e:
+    with pytest.raises(
+        CompileError, match=r"failed on kernel bad \(source kept in .*bad.c\):\n(.*\n)*.*undeclared_thing"
+    ) as e:
         library.load([good, bad])
     kept = Path(str(e.value).split("kept in ")[1].split(")")[0])
     assert kept.read_text() == f"{PRELUDE}\n{bad.text}" and str(kept) in str(e.value).split("\n", 1)[1]
@@ -200,7 +207,9 @@ def test_an_entry_that_points_to_the_wrong_library_is_rebuilt(tmp_path):
 def test_a_cache_that_cannot_be_written(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
-    with pytest.warns(RuntimeWarning, match=r"kernel cache .*/file/cache can't be used .*DAWDLE_CACHE_DIR") as seen:
+    with pytest.warns(
+        RuntimeWarning, match=r"kernel cache .*/file/cache can't be used .*DAWDLE_CACHE_DIR"
+    ) as seen:
         library = open_library(blocked / "cache")
         assert library.load([source("a")])
         open_library(blocked / "cache")
@@ -244,7 +253,9 @@ def test_two_processes_compile_the_same_kernels(tmp_path):
         "    assert [ctypes.CFUNCTYPE(ctypes.c_int)(x)() for x in a] == list(range(6))\n"
     )
     env = {**os.environ, "DAWDLE_CACHE_DIR": str(tmp_path)}
-    running = [subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.PIPE) for _ in range(3)]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.PIPE) for _ in range(3)
+    ]
     assert [(p.communicate()[1], p.returncode) for p in running] == [(b"", 0)] * 3
     with config.override(cache_dir=tmp_path):
         library = open_library(tmp_path)
@@ -262,7 +273,11 @@ def test_pruning_removes_what_was_used_longest_ago(tmp_path):
     assert (library.store.usage().libraries, library.store.usage().nbytes) == (3, sizes)
     store.prune(tmp_path, sizes - 1)
     left = open_library(tmp_path).store
-    assert [left.find(store.digest(source(n).text.encode())) is not None for n in "abc"] == [False, True, True]
+    assert [left.find(store.digest(source(n).text.encode())) is not None for n in "abc"] == [
+        False,
+        True,
+        True,
+    ]
     assert len([p for p in left.directory.iterdir() if p.suffix != ".so"]) == 2
     library.store.clear()
     assert library.store.usage().libraries == 0

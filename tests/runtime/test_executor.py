@@ -1,4 +1,5 @@
 """Realising graphs on the devices: storage sharing, the schedule cache, copies, host functions, interruption."""
+
 import gc
 import os
 import subprocess
@@ -157,12 +158,27 @@ def scaled(value: float) -> LazyBuffer:
 def test_keys_tell_apart_what_differs():
     x, y = floats(3), floats(3)
     graphs = [
-        key(add(x, x)), key(add(x, y)), key(build.binary(Op.MUL, x, y)), key(add(x, y), x), key(x, add(x, y)),
-        key(scaled(0.0)), key(scaled(-0.0)), key(scaled(1.0)), key(scaled(float("nan"))), key(scaled(float("inf"))),
-        key(build.cast(x, float64)), key(build.cast(x, int64)), key(floats(4)), key(floats(1, 3)), key(build.flip(x, (0,))),
-        key(build.slice_(x, [(0, 2, 1)])), key(build.slice_(x, [(1, 3, 1)])), key(build.reduce(Op.SUM, x, (0,))),
-        key(build.custom(np.sin, x, shape=(3,), dtype=float32)), key(build.custom(np.cos, x, shape=(3,), dtype=float32)),
-    ]  # fmt: skip
+        key(add(x, x)),
+        key(add(x, y)),
+        key(build.binary(Op.MUL, x, y)),
+        key(add(x, y), x),
+        key(x, add(x, y)),
+        key(scaled(0.0)),
+        key(scaled(-0.0)),
+        key(scaled(1.0)),
+        key(scaled(float("nan"))),
+        key(scaled(float("inf"))),
+        key(build.cast(x, float64)),
+        key(build.cast(x, int64)),
+        key(floats(4)),
+        key(floats(1, 3)),
+        key(build.flip(x, (0,))),
+        key(build.slice_(x, [(0, 2, 1)])),
+        key(build.slice_(x, [(1, 3, 1)])),
+        key(build.reduce(Op.SUM, x, (0,))),
+        key(build.custom(np.sin, x, shape=(3,), dtype=float32)),
+        key(build.custom(np.cos, x, shape=(3,), dtype=float32)),
+    ]
     assert len(set(graphs)) == len(graphs)
 
 
@@ -225,7 +241,10 @@ def test_out_of_memory_leaves_graphs_as_they_were():
     x = floats(1 << 18)
     y = add(x, double(x))
     get_device("CPU").allocator.empty_cache()
-    with config.override(memory_limit=1 << 20), pytest.raises(OutOfMemoryError, match="CPU: 1 MiB more would exceed"):
+    with (
+        config.override(memory_limit=1 << 20),
+        pytest.raises(OutOfMemoryError, match="CPU: 1 MiB more would exceed"),
+    ):
         realize([y])
     assert y.op is Op.ADD
     realize([y])
@@ -332,5 +351,12 @@ def test_debug_levels(level, expected, capsys):
 
 def test_python_m_dawdle():
     out = subprocess.run([sys.executable, "-m", "dawdle"], capture_output=True, text=True, check=True).stdout
-    for text in ("device CPU           works", "C compiler", "kernel cache", "libraries", "ceilings, 1 thread", "GB/s copy"):
+    for text in (
+        "device CPU           works",
+        "C compiler",
+        "kernel cache",
+        "libraries",
+        "ceilings, 1 thread",
+        "GB/s copy",
+    ):
         assert text in out

@@ -1,4 +1,5 @@
 """``@jit``: signatures, state, what replays read and write, and what happens when something goes wrong."""
+
 import gc
 import weakref
 
@@ -86,7 +87,7 @@ def test_arguments_that_hold_one_value_are_told_apart():
 
 
 def test_unhashable_arguments_are_refused():
-    with pytest.raises(JitError, match="an argument of a jitted function is a ndarray, .* pass a Tensor"):
+    with pytest.raises(JitError, match=r"an argument of a jitted function is a ndarray, .* pass a Tensor"):
         jit(lambda x: x)(np.zeros(3))
 
 
@@ -481,7 +482,7 @@ def test_out_of_memory_in_a_replay(device):
 
 def test_several_devices_are_refused():
     f = jit(lambda x: x.to("NUMPY").to("CPU") + 1)
-    with pytest.raises(JitError, match="runs on one device, but this one uses .*; move tensors"):
+    with pytest.raises(JitError, match=r"runs on one device, but this one uses .*; move tensors"):
         f(Tensor([1.0]))
 
 
@@ -495,7 +496,9 @@ def test_nested_jit_is_inlined():
 
 def test_too_many_traces_are_warned_of():
     f = jit(lambda x, n: x + n)
-    with pytest.warns(RuntimeWarning, match="jit has traced .* 32 times: .* pass numbers that change as tensors"):
+    with pytest.warns(
+        RuntimeWarning, match=r"jit has traced .* 32 times: .* pass numbers that change as tensors"
+    ):
         for i in range(33):
             f(Tensor([1.0]), i)
     assert f.traces == 33

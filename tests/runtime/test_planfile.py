@@ -1,4 +1,5 @@
 """Plans on disk: what is read is what was written, or nothing."""
+
 import os
 import subprocess
 import sys
@@ -39,7 +40,9 @@ def test_round_trip(store, plan):
     assert store.usage().plans == 1
 
 
-@pytest.mark.parametrize("damage", [lambda d: d[:-20], lambda d: b"", lambda d: d.replace(b"void", b"vo1d", 1), lambda d: b"\xff"])
+@pytest.mark.parametrize(
+    "damage", [lambda d: d[:-20], lambda d: b"", lambda d: d.replace(b"void", b"vo1d", 1), lambda d: b"\xff"]
+)
 def test_damage_is_noticed(store, plan, damage):
     planfile.write(store, "name", plan)
     path = store.directory / "name.plan"
@@ -67,7 +70,9 @@ def test_the_next_process_neither_schedules_nor_compiles(tmp_path):
     )
     env = {**os.environ, "DAWDLE_CACHE_DIR": str(tmp_path), "DAWDLE_DEVICE": "CPU", "DEBUG": "0"}
     outs = [
-        subprocess.run([sys.executable, "-c", code, n], env=env, capture_output=True, text=True, check=True).stdout
+        subprocess.run(
+            [sys.executable, "-c", code, n], env=env, capture_output=True, text=True, check=True
+        ).stdout
         for n in ("first", "second")
     ]
     assert outs == ["[12.0, 44.0, 76.0] True\n", "[12.0, 44.0, 76.0] False\n"]

@@ -1,4 +1,5 @@
 """The thread pool in C: shares, phases, several callers, fork."""
+
 import ctypes
 import os
 import threading
@@ -15,18 +16,20 @@ from dawdle.runtime.pool import SOURCE, Call, Pool, Program
 
 PRELUDE = "#include <stdint.h>\n"
 SIGNATURE = "void {}(int64_t thread, int64_t threads, void *const *buffers, char *scratch)"
+SHARE = "for (int64_t i = 1000 * thread / threads; i < 1000 * (thread + 1) / threads; i++)"
 SOURCES = {
     # adds 1 to its share of 1000 elements
-    "increment": "{ int64_t *x = buffers[0]; for (int64_t i = 1000 * thread / threads; i < 1000 * (thread + 1) / threads; i++) x[i]++; }",
-    # x[i] += the sum of y, so every element shows whether all of y was there
+    "increment": f"{{ int64_t *x = buffers[0]; {SHARE} x[i]++; }}",
+    # x[i] = the sum of y, so every element shows whether all of y was there
     "spread": "{ int64_t *x = buffers[0], *y = buffers[1], s = 0; for (int i = 0; i < 1000; i++) s += y[i];"
-    " for (int64_t i = 1000 * thread / threads; i < 1000 * (thread + 1) / threads; i++) x[i] = s; }",
+    f"{SHARE} x[i] = s; }}",
     # through scratch memory, which must be private and aligned
-    "scratch": "{ int64_t *x = buffers[0]; volatile int64_t *s = (void *)scratch; if ((uintptr_t)scratch % 64) return;"
-    " for (int64_t i = 1000 * thread / threads; i < 1000 * (thread + 1) / threads; i++) { s[i] = i + thread; x[i] = s[i] - thread; } }",
+    "scratch": "{ int64_t *x = buffers[0]; volatile int64_t *s = (void *)scratch;"
+    f"if ((uintptr_t)scratch % 64) return; {SHARE} {{ s[i] = i + thread; x[i] = s[i] - thread; }} }}",
     "record": "{ int64_t *x = buffers[0]; x[thread] = threads; }",
-    "slow": "{ int64_t *x = buffers[0]; volatile double d = 1; for (int i = 0; i < 3000000 / threads; i++) d *= 1.0000001; x[thread] = d > 0; }",
-}  # fmt: skip
+    "slow": "{ int64_t *x = buffers[0]; volatile double d = 1;"
+    "for (int i = 0; i < 3000000 / threads; i++) d *= 1.0000001; x[thread] = d > 0; }",
+}
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +157,9 @@ def test_after_fork(pool, kernel):
 
 def test_profile_times_each_phase(pool, kernel):
     (x,) = arrays()
-    program = Program([Call(kernel["slow"], ((0, 0),), True), Call(kernel["record"], ((0, 0),), False)], [(0, 1), (1, 2)], 0)
+    program = Program(
+        [Call(kernel["slow"], ((0, 0),), True), Call(kernel["record"], ((0, 0),), False)], [(0, 1), (1, 2)], 0
+    )
     slow, fast = pool.profile(program, slots([x]), 2)
     assert slow > 1_000_000 > fast >= 0
 
