@@ -6,6 +6,7 @@ Nodes are interned: structurally equal expressions are one object, so ``is`` com
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Any
@@ -39,7 +40,7 @@ class X(Enum):
 class Range:
     """A loop variable running over 0..extent-1. Ranges are compared by identity; ``name`` is for people."""
 
-    __slots__ = ("name", "extent")
+    __slots__ = ("extent", "name")
 
     def __init__(self, name: str, extent: int) -> None:
         self.name = name
@@ -188,25 +189,39 @@ _INFIX = {
 
 def format_expr(root: Expr) -> str:
     """The expression as one line of text."""
+    return format_exprs([root], share=False)[1][0]
+
+
+def format_exprs(roots: Iterable[Expr], share: bool = True) -> tuple[list[str], list[str]]:
+    """Lines that name the values used more than once, if ``share``, and the text of each root in terms of them."""
+    roots = list(roots)
+    nodes = walk(roots)
+    uses = Counter(s for n in nodes for s in n.src)
+    named: list[str] = []
     text: dict[Expr, str] = {}
-    for n in walk([root]):
-        s = [text[x] for x in n.src]
-        if n.op is Op.CONST:
-            text[n] = str(n.arg)
-        elif n.op is X.RANGE:
-            text[n] = n.arg.name
-        elif n.op is X.VAR:
-            text[n] = n.arg
-        elif n.op in _INFIX:
-            text[n] = f"({s[0]} {_INFIX[n.op]} {s[1]})"
-        elif n.op is X.LOAD:
-            text[n] = f"{n.arg}[{s[0]}" + (f" if {s[1]}]" if len(s) > 1 else "]")
-        elif n.op is X.REDUCE:
-            text[n] = f"{n.arg[0].value}_{{{', '.join(map(repr, n.arg[1]))}}} {s[0]}"
-        elif n.op is X.SCAN:
-            text[n] = f"scan_{n.arg[0].value}_{{{n.arg[1]}}} {s[0]}"
-        elif n.op in (Op.CAST, Op.BITCAST):
-            text[n] = f"{n.op.value}<{n.dtype.name}>({s[0]})"
-        else:
-            text[n] = f"{n.op.value}({', '.join(s)})"
-    return text[root]
+    for n in nodes:
+        text[n] = _format_node(n, [text[s] for s in n.src])
+        if share and uses[n] > 1 and n.src and n.dtype is not INDEX:
+            named.append(f"t{len(named)} = {text[n]}")
+            text[n] = f"t{len(named) - 1}"
+    return named, [text[r] for r in roots]
+
+
+def _format_node(n: Expr, s: list[str]) -> str:
+    if n.op is Op.CONST:
+        return str(n.arg)
+    if n.op is X.RANGE:
+        return str(n.arg.name)
+    if n.op is X.VAR:
+        return str(n.arg)
+    if n.op in _INFIX:
+        return f"({s[0]} {_INFIX[n.op]} {s[1]})"
+    if n.op is X.LOAD:
+        return f"{n.arg}[{s[0]}" + (f" if {s[1]}]" if len(s) > 1 else "]")
+    if n.op is X.REDUCE:
+        return f"{n.arg[0].value}_{{{', '.join(map(repr, n.arg[1]))}}} {s[0]}"
+    if n.op is X.SCAN:
+        return f"scan_{n.arg[0].value}_{{{n.arg[1]}}} {s[0]}"
+    if n.op in (Op.CAST, Op.BITCAST):
+        return f"{n.op.value}<{n.dtype.name}>({s[0]})"
+    return f"{n.op.value}({', '.join(s)})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dawdle.codegen.expr import Expr, Range, walk
+from dawdle.codegen.expr import Expr, Range, format_exprs, walk
 from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
 
@@ -83,9 +83,13 @@ def format_kernel(k: Kernel) -> str:
 
     lines = [f"kernel {k.name}({', '.join(f'{p.dtype.name} {p.name}[{p.size}]' for p in k.params)})"]
     lines.append("  for " + ", ".join(map(ranged, k.ranges)))
-    lines += [f"  stage {s.name}{list(s.dims)} at {s.at} = {s.value}" for s in k.stages]
+    named, texts = format_exprs([s.value for s in k.stages] + [e for s in k.stores for e in s.exprs])
+    lines += [f"    {line}" for line in named]
+    text = iter(texts)
+    lines += [f"    stage {s.name}{list(s.dims)} at {s.at} = {next(text)}" for s in k.stages]
     for s in k.stores:
-        op = "=" if s.how is None else f"{s.how.value}="
-        lines.append(f"    {s.param}[{s.index}] {op} {s.value}" + (f" if {s.valid}" if s.valid is not None else ""))
+        index, value = next(text), next(text)
+        condition = "" if s.valid is None else f" if {next(text)}"
+        lines.append(f"    {s.param}[{index}] {s.how.value if s.how else ''}= {value}{condition}")
     lines += [f"  applied {t}" for t in k.applied]
     return "\n".join(lines)

@@ -17,7 +17,6 @@ from dawdle.codegen.decompose import decompose
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
 from dawdle.codegen.kernel import Kernel, StageBuffer, Store
 from dawdle.codegen.transform import identity_of
-
 from dawdle.lazy.ops import Op
 
 ALIGN = 64

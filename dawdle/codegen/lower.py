@@ -219,8 +219,10 @@ def lower(group: Group, name: str = "kernel") -> Kernel:
             stores += scattered
         else:
             stores.append(Store(f"out{i}", flatten(where, node.shape), lowering.run(node, where)))
-    values = [simplify(v) for v in decompose([s.value for s in stores])]
-    stores = [replace(s, value=v) for s, v in zip(stores, values, strict=True)]
+    simple = iter([simplify(e) for e in decompose([e for s in stores for e in s.exprs])])
+    stores = [
+        replace(s, index=next(simple), value=next(simple), valid=None if s.valid is None else next(simple)) for s in stores
+    ]
     return Kernel(name, tuple(params), tuple(order), tuple(stores))
 
 
