@@ -22,6 +22,7 @@ MOST_COST = 1e6
 MOST_LEAVES = 4
 # a value that is repeated at least this often is hoisted, so that its cost is nothing beside its user's
 HOISTED = 16
+LEAST_TILE, LEAST_DEPTH = 16, 8  # results and steps of a contraction
 STORED = frozenset({Op.BUFFER, Op.SCAN, Op.SCATTER, Op.CONTIGUOUS, Op.COPY, Op.CUSTOM})
 SAME_ELEMENTS = frozenset({Op.RESHAPE, Op.PERMUTE})
 
@@ -107,7 +108,8 @@ def is_contraction(axes: Axes, node: LazyBuffer) -> bool:
     path, index, reduced = product
     left, right = (dependence(axes, operand, index) for operand in path[-1].src)
     rows, columns, inner = left - right - reduced, right - left - reduced, left & right & reduced
-    return bool(rows and columns and inner) and extent(rows | columns) >= 16
+    # what is smaller isn't worth packing
+    return bool(rows and columns) and extent(rows | columns) >= LEAST_TILE and extent(inner) >= LEAST_DEPTH
 
 
 def count_uses(order: Iterable[LazyBuffer]) -> Counter[int]:

@@ -15,6 +15,7 @@ from dawdle.dtype import BY_NAME, float32, int64
 from dawdle.lazy import build, split
 from dawdle.lazy import schedule as scheduler
 from dawdle.lazy.buffer import LazyBuffer, format_graph
+from dawdle.lazy.facts import analyse, toposort_values
 from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer, format_schedule
 from dawdle.lazy.schedule import schedule
@@ -242,6 +243,40 @@ def test_kernels_beside_each_other():
     x = net.data(30, 40)
     (group,) = groups(check([net.total(x, 1), net.highest(x, 1), net.mean(net.mul(x, x), 1)]))
     assert len(group.outputs) == 3 and group.space == (30, 1)
+
+
+def test_small_kernels_run_as_one():
+    (group,) = groups(check([net.mul(net.data(3), 2.0), net.exp(net.data(3, seed=1))]))
+    assert len(group.outputs) == 2
+    assert len(groups(schedule([net.exp(net.big(64, 64)), net.exp(net.big(64, 64))]))) == 2
+
+
+def test_shared_work_is_counted_once():
+    x = y = net.data(64, 64)
+    for _ in range(10):
+        y = net.add(net.mul(y, y), y)
+    facts = analyse(toposort_values([y]), [])
+    assert facts[id(y)].cost == 20 and facts[id(y)].leaves == (x,)
+    # two reads of it cost less than its memory: a softmax of something long is still one kernel
+    assert len(groups(check([net.softmax(net.mul(y, 1e-6))]))) == 1
+
+
+def test_pooling_and_its_gradient():
+    x, dy = net.data(2, 3, 8, 8), net.data(2, 3, 4, 4)
+    windows = [(2, 2, 1), (2, 2, 1)]
+    seen = build.window(x, windows)
+    best = net.highest(seen, 4, 5)
+    wins = build.cast(build.binary(Op.CMPEQ, seen, build.expand(best, seen.shape)), float32)
+    spread = net.mul(wins, net.div(build.reshape(dy, (2, 3, 4, 4, 1, 1)), net.total(wins, 4, 5)))
+    dx = build.unwindow(spread, windows, (8, 8))
+    plan = check([net.relu(build.reshape(best, (2, 3, 4, 4))), net.mul(dx, 2.0)])
+    assert not any(op is Op.UNWINDOW for g in groups(plan) for op in ops(g)) and len(plan.steps) <= 3
+
+
+def test_a_matmul_of_few_steps_is_no_contraction():
+    a, b = net.data(32, 4), net.data(4, 32)
+    group = one([net.total(net.matmul(a, b), 1)])
+    assert Op.SUM in ops(group)
 
 
 def test_scan_and_scatter_have_kernels_of_their_own():
