@@ -43,10 +43,8 @@ def lines() -> Iterator[tuple[str, str]]:
         device = get_device(CpuDevice.name)
         assert isinstance(device, CpuDevice)
         target = device.target
-        yield (
-            "CPU",
-            f"{target.vector_bytes * 8}-bit vectors, {size_text(target.l1)} L1 and {size_text(target.l2)} L2 a core",
-        )
+        caches = f"{size_text(target.l1)} L1 and {size_text(target.l2)} L2 a core"
+        yield "CPU", f"{target.vector_bytes * 8}-bit vectors, {caches}"
         for n in sorted({1, threads}):
             top = profile.ceilings(device.library, device.pool, n)
             words = "1 thread" if n == 1 else f"{n} threads"

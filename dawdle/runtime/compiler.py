@@ -194,7 +194,8 @@ def _failure(
     kept: Path,
     flags: Sequence[str],
 ) -> CompileError:
-    """The error for a unit that doesn't compile; each of its kernels is tried alone to name the one at fault."""
+    """The error for a unit that doesn't compile; each of its kernels is tried alone to name the one at fault.
+    """
     for source in unit:
         path, output = where / "alone.c", where / "alone.so"
         path.write_text(f"{prelude}\n{source.text}")

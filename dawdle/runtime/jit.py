@@ -3,10 +3,10 @@
 What a replay reads and writes:
 
 * tensors in the arguments, nested in lists, tuples and dicts: those of the call;
-* tensors that the function uses without their being arguments (parameters): what they hold when it is called;
-* tensors that it assigns to (parameters, an optimizer's and a random generator's state, running statistics) and
-  their ``grad``: they get their new values after all kernels have run, so an error or Ctrl-C leaves them as they
-  were;
+* tensors that the function uses without their being arguments (parameters): what they hold at the call;
+* tensors that it assigns to (parameters, an optimizer's and a random generator's state, running statistics)
+  and their ``grad``: they get their new values after all kernels have run, so an error or Ctrl-C leaves them
+  as they were;
 * everything else, numbers and the like, is as it was when the function was traced.
 """
 
@@ -81,8 +81,8 @@ class Jit(Generic[P, R]):
             print(f"dawdle: jit traces {name}, trace {self.traces}")
         if self.traces == MANY:
             warnings.warn(
-                f"jit has traced {name} {MANY} times: an argument that isn't a tensor, or a shape, is another one"
-                " each time; pass numbers that change as tensors, and pad batches to one size",
+                f"jit has traced {name} {MANY} times: an argument that isn't a tensor, or a shape, is another"
+                " one each time; pass numbers that change as tensors, and pad batches to one size",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -1,4 +1,5 @@
-"""From kernels' sources to addresses of functions: from memory, from the store on disk, or from the compiler."""
+"""From kernels' sources to addresses of functions: from memory, from the store on disk, or from the compiler.
+"""
 
 from __future__ import annotations
 

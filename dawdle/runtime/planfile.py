@@ -21,7 +21,8 @@ PACKAGE = Path(__file__).parents[1]
 
 @functools.lru_cache
 def code_version() -> str:
-    """A hash of the sources that plans come from: what they make of a graph changes only together with them."""
+    """A hash of the sources that plans come from: what they make of a graph changes only together with them.
+    """
     found = hashlib.sha256()
     for folder in ("lazy", "codegen", "runtime"):
         for path in sorted((PACKAGE / folder).rglob("*.py")):

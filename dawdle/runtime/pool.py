@@ -64,7 +64,8 @@ class Pool:
         self._workers.restype = ctypes.c_int64
 
     def run(self, program: Program, slots: Sequence[int], threads: int) -> None:
-        """Run it to its end; ``slots`` are the addresses of its buffers. Safe to call from several threads."""
+        """Run it to its end; ``slots`` are the addresses of its buffers. Safe to call from several threads.
+        """
         addresses = array("q", slots)
         if self._run(program.address, addresses.buffer_info()[0], threads, None):
             raise _no_scratch(program)

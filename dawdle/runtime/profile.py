@@ -108,7 +108,8 @@ def line(kernel: PlannedKernel, ns: int, top: Ceilings) -> str:
     space = "x".join(map(str, kernel.space)) or "1"
     text = (
         f"{kernel.name:<18} {space:<24} {ns / 1000:10.1f} us"
-        f" {flops / 1e9:8.2f} GFLOP/s {flops / top.flops:4.0%} {rate / 1e9:8.2f} GB/s {rate / top.bytes:4.0%}{'' if kernel.parallel else '  serial'}"
+        f" {flops / 1e9:8.2f} GFLOP/s {flops / top.flops:4.0%}"
+        f" {rate / 1e9:8.2f} GB/s {rate / top.bytes:4.0%}{'' if kernel.parallel else '  serial'}"
     )
     return (
         f"\033[33m{text}\033[0m"

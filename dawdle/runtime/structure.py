@@ -21,8 +21,9 @@ def canonical(
     """The graph's structure as a hashable key, its BUFFER leaves in the order in which the key numbers them,
     and its COPY nodes, operands first.
 
-    Nodes in ``given`` count as leaves, numbered first. Two graphs have one key exactly if they compute the same function of their leaves. Every step of an
-    un-jitted loop comes through here, so this loop is written for speed.
+    Nodes in ``given`` count as leaves, numbered first. Two graphs have one key exactly if they compute the
+    same function of their leaves. Every step of an un-jitted loop comes through here, so this loop is written
+    for speed.
     """
     number: dict[LazyBuffer, int] = {node: i for i, node in enumerate(given)}
     key: list[Any] = [(node.shape, node.dtype.name) for node in given]

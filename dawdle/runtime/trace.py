@@ -6,7 +6,8 @@ A handle is an object with a ``lazy`` attribute that holds a LazyBuffer: a Tenso
 * :func:`note_new` with each handle that it makes,
 * :func:`note_read` with the handles that an operation reads,
 * :func:`note_rebind` before it gives a handle another ``lazy``,
-* :func:`note_attribute` before reading or writing ``owner.name``, which holds a handle or None (``Tensor.grad``),
+* :func:`note_attribute` before reading or writing ``owner.name``, which holds a handle or None
+  (``Tensor.grad``),
 * :func:`is_tracing` where realising can wait for the end of the trace.
 """
 
@@ -172,9 +173,9 @@ def refuse(what: str) -> None:
     """Raise JitError if a function is being traced: no value is known yet."""
     if _active.recorder is not None:
         raise JitError(
-            f"{what} inside of a function that @jit traces: it has no value yet, because nothing runs before the"
-            " trace ends, and later calls replay the kernels without the Python code. Return the tensor and read"
-            " it outside, or choose with where() instead of with `if`"
+            f"{what} inside of a function that @jit traces: it has no value yet, because nothing runs before"
+            " the trace ends, and later calls replay the kernels without the Python code. Return the tensor"
+            " and read it outside, or choose with where() instead of with `if`"
         )
 
 
