@@ -20,6 +20,9 @@ from dawdle.lazy.sideways import merge_sideways, topological
 # costs in the units of facts.py
 MEMORY_COST = 4.0  # of a byte written or read
 LAUNCH_COST = 250_000.0  # of one more kernel
+FREE_COST = 2.0  # so much arithmetic hides behind a load
+ROW_COST = 4.0  # of keeping an element in the cache and reading it back
+ROW_BYTES = 128 << 10
 SERIAL_WORK = 1 << 17  # so much may run on one thread
 PARALLEL = 16  # iterations that keep the threads busy
 MAX_OPS, MAX_READS, MAX_OUTPUTS, MAX_REDUCTIONS = 200, 30, 16, 8
@@ -198,13 +201,25 @@ class _Scheduler:
             if fact.transcendental:
                 return "a contraction's operand that takes exp, log or sin"
         times = sum(self.drafts.times(read) for found in reads.values() for read in found)
-        if len(reads) == 1:
-            extra, memory = (times - node.size) * fact.cost, 2 * MEMORY_COST * node.nbytes
-            if extra > memory + LAUNCH_COST:
-                ratio = _ratio(times, node.size)
-                return f"computing it {ratio} times costs {extra:.2g}, storing it {memory:.2g}"
-            return None
-        return self.shared(node, len(reads), times)
+        if len(reads) > 1:
+            return self.shared(node, len(reads), times)
+        (found,) = reads.values()
+        again = max(fact.cost - FREE_COST, 0.0)
+        if self.in_rows(node, found):
+            again = min(again, ROW_COST)
+        leaves = [node, node] if fact.leaves is None else fact.leaves
+        extra = (times - node.size) * again
+        memory = MEMORY_COST * (2 * node.nbytes + sum(n.nbytes for n in leaves))
+        if extra > memory + LAUNCH_COST:
+            return f"computing it {_ratio(times, node.size)} times costs {extra:.2g}, storing it {memory:.2g}"
+        return None
+
+    def in_rows(self, node: LazyBuffer, reads: list[Read]) -> bool:
+        """Whether a kernel can keep a row of ``node`` in the cache from one of its reads to the next."""
+        if any(use.packed or self.drafts.times((index, use)) != node.size for index, use in reads):
+            return False
+        rows = extent(frozenset.intersection(*(self.drafts.loops(index) for index, _ in reads)))
+        return node.nbytes <= rows * ROW_BYTES
 
     def shared(self, node: LazyBuffer, kernels: int, times: int) -> str | None:
         """Why an elementwise node isn't computed again by each of several kernels."""

@@ -257,8 +257,22 @@ def test_shared_work_is_counted_once():
         y = net.add(net.mul(y, y), y)
     facts = analyse(toposort_values([y]), [])
     assert facts[id(y)].cost == 20 and facts[id(y)].leaves == (x,)
-    # two reads of it cost less than its memory: a softmax of something long is still one kernel
-    assert len(groups(check([net.softmax(net.mul(y, 1e-6))]))) == 1
+
+
+def test_rows_of_what_is_dear_stay_in_one_kernel():
+    x = net.big(4096, 1024)
+    for _ in range(30):
+        x = net.add(net.mul(x, x), x)
+    for y in (net.softmax(x), net.log_softmax(x), net.layer_norm(x, net.big(1024), net.big(1024))):
+        assert len(schedule([y]).steps) == 1
+
+
+def test_what_is_dear_is_not_repeated_for_each_row():
+    x = net.big(1, 1024)
+    repeated = build.expand(net.exp(net.exp(x)), (4096, 1024))
+    assert len(schedule([net.add(net.big(4096, 1024), repeated)]).steps) == 2
+    cheap = build.expand(net.mul(x, 2.0), (4096, 1024))
+    assert len(schedule([net.add(net.big(4096, 1024), cheap)]).steps) == 1
 
 
 def test_pooling_and_its_gradient():
