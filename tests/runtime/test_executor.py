@@ -1,4 +1,4 @@
-"""Realising graphs on the devices: storage sharing, the schedule cache, copies, host functions, interruption."""
+"""Realising graphs: storage sharing, the schedule cache, copies, host functions, interruption."""
 
 import gc
 import os

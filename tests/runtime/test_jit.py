@@ -1,6 +1,9 @@
 """``@jit``: signatures, state, what replays read and write, and what happens when something goes wrong."""
 
 import gc
+import os
+import subprocess
+import sys
 import weakref
 
 import numpy as np
@@ -460,6 +463,48 @@ def test_ctrl_c_in_a_replay_leaves_the_last_good_values(monkeypatch):
     f()
     equal(w, [3])
     equal(v, [4])
+
+
+INTERRUPTED = """
+import os, signal, threading, time
+from dawdle import Tensor
+from dawdle.runtime.jit import jit
+
+w, v = Tensor.zeros(1000).realize(), Tensor.zeros(1000).realize()
+
+@jit
+def step():
+    w.assign(w + 1)
+    v.assign(v + 2)
+
+def press():
+    for _ in range(30):
+        time.sleep(0.004)
+        os.kill(os.getpid(), signal.SIGINT)
+
+step()
+presser = threading.Thread(target=press)
+caught = 0
+presser.start()
+while caught < 30:
+    try:
+        while True:
+            step()
+    except KeyboardInterrupt:
+        caught += 1
+    try:
+        assert (w.numpy() * 2 == v.numpy()).all(), (w[0].item(), v[0].item())
+    except KeyboardInterrupt:
+        caught += 1
+print("consistent")
+"""
+
+
+def test_real_interrupts_never_split_a_step(device):
+    env = {**os.environ, "DAWDLE_DEVICE": device}
+    command = [sys.executable, "-c", INTERRUPTED]
+    out = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert out.stdout == "consistent\n", out.stderr
 
 
 def test_out_of_memory_in_a_replay(device):

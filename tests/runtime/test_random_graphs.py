@@ -1,4 +1,5 @@
 """Random graphs of all ops and dtypes: the kernels of the CPU device against the interpreter."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -61,7 +62,9 @@ def plans(dtypes: tuple[DType, ...], start: int, device: CpuDevice) -> list[Case
             verify_kernel(o.kernel.kernel)
             verify_loops(o.kernel.function)
         cases.append((outputs, leaves, plan))
-    device.library.load(list({k.name: Source(k.name, k.source) for _, _, p in cases for k in p.kernels}.values()))
+    device.library.load(
+        list({k.name: Source(k.name, k.source) for _, _, p in cases for k in p.kernels}.values())
+    )
     return cases
 
 
