@@ -2,9 +2,11 @@
 
     python benchmarks/contractions.py [--rounds 15] [--json out.json]
 
-Each round times every contender once; the figures are medians over rounds, and the ratio is the median of the rounds'
-ratios, which holds when the machine drifts. PyTorch is optional: its rows are left out where it isn't installed.
+Each round times every contender once; the figures are medians over rounds, and the ratio is the median of the
+rounds' ratios, which holds when the machine drifts. PyTorch is optional: its rows are left out where it isn't
+installed.
 """
+
 from __future__ import annotations
 
 import argparse
@@ -15,9 +17,16 @@ import sys
 import time
 from collections.abc import Callable
 
-SLOW_BLAS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")  # settings that slow NumPy's BLAS would make the peer look bad
+SLOW_BLAS = (
+    "OPENBLAS_CORETYPE",
+    "OPENBLAS_L2_SIZE",
+)  # settings that slow NumPy's BLAS would make the peer look bad
 if any(v in os.environ for v in SLOW_BLAS):
-    os.execve(sys.executable, [sys.executable, *sys.argv], {k: v for k, v in os.environ.items() if k not in SLOW_BLAS})
+    os.execve(
+        sys.executable,
+        [sys.executable, *sys.argv],
+        {k: v for k, v in os.environ.items() if k not in SLOW_BLAS},
+    )
 
 import numpy as np  # noqa: E402
 
@@ -79,7 +88,9 @@ def measure(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
 
 
 def main() -> None:
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--rounds", type=int, default=15)
     options.add_argument("--json", help="also write the figures to this file")
     args = options.parse_args()
@@ -96,7 +107,10 @@ def main() -> None:
             middle = statistics.median(seconds)
             row[peer] = {"ms": middle * 1e3, "gflops": flops / middle / 1e9, "dawdle_speed_over_it": ratio}
         result[name] = row
-        cells = (f"{p} {v['ms']:.2f} ms {v['gflops']:.0f} GFLOP/s ({v['dawdle_speed_over_it']:.2f}x)" for p, v in row.items())
+        cells = (
+            f"{p} {v['ms']:.2f} ms {v['gflops']:.0f} GFLOP/s ({v['dawdle_speed_over_it']:.2f}x)"
+            for p, v in row.items()
+        )
         print(f"{name}: " + ", ".join(cells))
     if args.json:
         with open(args.json, "w") as f:

@@ -1,8 +1,9 @@
 """Scalar expressions: what a kernel computes for one point of its iteration space.
 
-Nodes are interned: structurally equal expressions are one object, so ``is`` compares them and a dict keyed by them is cheap.
-``lanes`` > 1 marks a vector; only loopify makes those.
+Nodes are interned: structurally equal expressions are one object, so ``is`` compares them and a dict keyed by
+them is cheap. ``lanes`` > 1 marks a vector; only loopify makes those.
 """
+
 from __future__ import annotations
 
 import weakref
@@ -122,7 +123,9 @@ def scan(op: Op, body: Expr, r: Range) -> Expr:
 
 
 def walk(roots: Iterable[Expr], known: Callable[[Expr], bool] | None = None) -> list[Expr]:
-    """Every node below ``roots``, operands first, each once; without recursion. Nodes below ``known`` ones are left out."""
+    """Every node below ``roots``, operands first, each once; without recursion. Nodes below ``known`` ones
+    are left out.
+    """
     order: list[Expr] = []
     seen: set[Expr] = set()
     stack: list[Expr | None] = []
@@ -182,8 +185,8 @@ def loads(roots: Iterable[Expr]) -> Iterator[Expr]:
 
 
 _INFIX = {
-    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.IDIV: "//", Op.MOD: "%", Op.CMPLT: "<", Op.CMPEQ: "==",
-    Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.SHL: "<<", Op.SHR: ">>",
+    Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.IDIV: "//", Op.MOD: "%", Op.CMPLT: "<",
+    Op.CMPEQ: "==",    Op.AND: "&", Op.OR: "|", Op.XOR: "^", Op.SHL: "<<", Op.SHR: ">>",
 }  # fmt: skip
 
 
@@ -193,7 +196,9 @@ def format_expr(root: Expr) -> str:
 
 
 def format_exprs(roots: Iterable[Expr], share: bool = True) -> tuple[list[str], list[str]]:
-    """Lines that name the values used more than once, if ``share``, and the text of each root in terms of them."""
+    """Lines that name the values used more than once, if ``share``, and the text of each root in terms of
+    them.
+    """
     roots = list(roots)
     nodes = walk(roots)
     uses = Counter(s for n in nodes for s in n.src)

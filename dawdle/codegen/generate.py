@@ -1,4 +1,5 @@
 """A group's kernel as source text: lower, schedule, loopify, render."""
+
 from __future__ import annotations
 
 import hashlib
@@ -24,8 +25,8 @@ RENDERERS: dict[str, Callable[[Function], str]] = {"c": render_c}
 class GeneratedKernel:
     """Source text of one kernel, and what the runtime needs to compile, call and profile it.
 
-    ``params`` are the group's outputs, then its inputs. ``scratch`` is bytes for each thread. ``flops`` and ``nbytes``
-    are the arithmetic operations and the least memory traffic of one call.
+    ``params`` are the group's outputs, then its inputs. ``scratch`` is bytes for each thread. ``flops`` and
+    ``nbytes`` are the arithmetic operations and the least memory traffic of one call.
     """
 
     name: str

@@ -1,8 +1,10 @@
-"""Index maps of the movement ops: from an element of the result to the element of the operand it is read from.
+"""Index maps of the movement ops: from an element of the result to the element of the operand it is read
+from.
 
-Each rule takes the result's index and returns the operand's, and a condition where the operand has no such element
-(the value is zero there).
+Each rule takes the result's index and returns the operand's, and a condition where the operand has no such
+element (the value is zero there).
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -106,14 +108,16 @@ def _window(node: LazyBuffer, index: Index) -> tuple[Index, None]:
     lead = len(index) - 2 * k
     places = [
         add(mul(p, const(stride)), mul(tap, const(dilation)))
-        for p, tap, (_, stride, dilation) in zip(index[lead : lead + k], index[lead + k :], node.arg, strict=True)
+        for p, tap, (_, stride, dilation) in zip(
+            index[lead : lead + k], index[lead + k :], node.arg, strict=True
+        )
     ]
     return (*index[:lead], *places), None
 
 
 def unwindow(node: LazyBuffer, index: Index, taps: Sequence[Range]) -> tuple[Index, Expr | None]:
     """Where tap ``taps`` of an UNWINDOW reads; the taps are summed over."""
-    windows, sizes = node.arg
+    windows, _ = node.arg
     k = len(windows)
     lead = len(index) - k
     positions, valid = [], []

@@ -1,4 +1,5 @@
 """What the kernel and loop IRs mean, in NumPy: the oracle for the code generator. For small sizes."""
+
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping

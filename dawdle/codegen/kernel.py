@@ -1,4 +1,5 @@
 """The kernel IR: stores over shared ranges, scalar expressions, and the decisions taken so far."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,9 @@ class Param:
 
 @dataclass(frozen=True)
 class Store:
-    """``param[index] = value``, or with ``how`` combined into what is there; skipped where ``valid`` is false."""
+    """``param[index] = value``, or with ``how`` combined into what is there; skipped where ``valid`` is
+    false.
+    """
 
     param: str
     index: Expr
@@ -36,10 +39,11 @@ class Store:
 
 @dataclass(frozen=True)
 class StageBuffer:
-    """A tile of ``value`` copied into a small buffer at the top of the loop over ``at`` (None: of the kernel).
+    """A tile of ``value`` copied into a small buffer at the top of the loop over ``at`` (None: of the
+    kernel).
 
-    ``dims`` are the ranges that the tile spans, outermost first in the buffer's memory order. With ``lanes`` > 1 it is
-    filled in vectors of that width along the last of them.
+    ``dims`` are the ranges that the tile spans, outermost first in the buffer's memory order. With ``lanes``
+    > 1 it is filled in vectors of that width along the last of them.
     """
 
     name: str
@@ -53,8 +57,9 @@ class StageBuffer:
 class Kernel:
     """A set of stores over ``ranges``, outermost loop first.
 
-    ``marks`` holds what the schedule decided for a range ("parallel", "vector", "unroll"), also for ranges that a
-    reduction binds. A vector range's extent is the vector's width. ``applied`` lists the transformations, for people.
+    ``marks`` holds what the schedule decided for a range ("parallel", "vector", "unroll"), also for ranges
+    that a reduction binds. A vector range's extent is the vector's width. ``applied`` lists the
+    transformations, for people.
     """
 
     name: str
@@ -78,6 +83,7 @@ class Kernel:
 
 def format_kernel(k: Kernel) -> str:
     """The kernel as text: what ``DEBUG=3`` prints."""
+
     def ranged(r: Range) -> str:
         return f"{r!r}{' ' + k.marks[r] if r in k.marks else ''}"
 

@@ -1,4 +1,7 @@
-"""The loop IR: in which order and in which registers a kernel runs. Statements are frozen; expressions are scalar or vector."""
+"""The loop IR: in which order and in which registers a kernel runs. Statements are frozen; expressions are
+scalar or vector.
+"""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -41,7 +44,8 @@ class Let(Stmt):
 
 @dataclass(frozen=True)
 class Alloc(Stmt):
-    """A local array of ``size`` elements; ``lanes`` > 1 makes each element a vector, and indices count vectors.
+    """A local array of ``size`` elements; ``lanes`` > 1 makes each element a vector, and indices count
+    vectors.
 
     ``space`` is "register" (one element, a variable) or "scratch" (the thread's private memory).
     """
@@ -55,7 +59,9 @@ class Alloc(Stmt):
 
 @dataclass(frozen=True)
 class Store(Stmt):
-    """``target[index] = value`` or, with ``how``, combined into what is there. A vector value goes to consecutive elements."""
+    """``target[index] = value`` or, with ``how``, combined into what is there. A vector value goes to
+    consecutive elements.
+    """
 
     target: str
     index: Expr
@@ -72,7 +78,8 @@ class Barrier(Stmt):
 class Function:
     """A whole kernel: parameters as (name, dtype, written), and its body.
 
-    ``thread`` and ``threads`` are bound index variables. ``scratch`` is the bytes of private memory each thread needs.
+    ``thread`` and ``threads`` are bound index variables. ``scratch`` is the bytes of private memory each
+    thread needs.
     """
 
     name: str
@@ -90,7 +97,9 @@ def format_loops(f: Function) -> str:
         for s in body:
             match s:
                 case For(var, start, stop, step, inner, unroll):
-                    lines.append(f"{pad}for {var} in {start}..{stop} by {step}{' unrolled' if unroll else ''}")
+                    lines.append(
+                        f"{pad}for {var} in {start}..{stop} by {step}{' unrolled' if unroll else ''}"
+                    )
                     show(inner, depth + 1)
                 case If(condition, inner):
                     lines.append(f"{pad}if {condition}")
@@ -99,7 +108,9 @@ def format_loops(f: Function) -> str:
                     lanes = f"x{value.lanes}" if value.lanes > 1 else ""
                     lines.append(f"{pad}{name}: {value.dtype.name}{lanes} = {value}")
                 case Alloc(name, dtype, size, space, lanes):
-                    lines.append(f"{pad}alloc {name}: {dtype.name}{f'x{lanes}' if lanes > 1 else ''}[{size}] {space}")
+                    lines.append(
+                        f"{pad}alloc {name}: {dtype.name}{f'x{lanes}' if lanes > 1 else ''}[{size}] {space}"
+                    )
                 case Store(target, index, value, how):
                     lines.append(f"{pad}{target}[{index}] {how.value if how else ''}= {value}")
                 case Barrier():

@@ -1,8 +1,11 @@
-"""Kernel to loop tree: every expression is placed at the outermost loop on which its free ranges allow it to stand.
+"""Kernel to loop tree: every expression is placed at the outermost loop on which its free ranges allow it to
+stand.
 
-Unrolled ranges become repeated stores with constants in their place. Reductions over the same ranges that stand at the
-same loop are emitted as one loop with several accumulators. A vector range has no loop: it is the lanes of a register.
+Unrolled ranges become repeated stores with constants in their place. Reductions over the same ranges that
+stand at the same loop are emitted as one loop with several accumulators. A vector range has no loop: it is
+the lanes of a register.
 """
+
 from __future__ import annotations
 
 import itertools
@@ -62,7 +65,9 @@ class _Loopify:
         return f"{stem}{self.counter[stem] - 1}"
 
     def ranges_of(self, e: Expr) -> frozenset[Range]:
-        """The loops that ``e`` must stand inside of: its free ranges, and where the buffers it reads are filled."""
+        """The loops that ``e`` must stand inside of: its free ranges, and where the buffers it reads are
+        filled.
+        """
         known = self.depends
         if e not in known:
             for n in walk([e]):
@@ -126,7 +131,7 @@ class _Loopify:
         return found
 
     def found(self, e: Expr) -> Expr | None:
-        """The value of ``e`` where it was placed already; what stands before a guard serves inside of it too."""
+        """The value of ``e`` if it was placed already; what stands before a guard serves inside of it too."""
         level = self.level(e)
         known = self.scopes[level].values.get(e)
         if known is None and self.guarded and level == len(self.scopes) - 1:
@@ -177,7 +182,9 @@ class _Loopify:
         """An elementwise node on its operands' values; a scalar among vectors is broadcast."""
         src = [self.value(s) for s in n.src]
         lanes = max((s.lanes for s in src), default=1)
-        uniform = 1 if n.op is Op.WHERE and src[0].lanes == 1 else 0  # one condition for all lanes stays scalar
+        uniform = (
+            1 if n.op is Op.WHERE and src[0].lanes == 1 else 0
+        )  # one condition for all lanes stays scalar
         src = src[:uniform] + [broadcast(s, lanes) for s in src[uniform:]]
         return expr.make(n.op, tuple(src), arg, n.dtype, lanes)
 
@@ -203,10 +210,16 @@ class _Loopify:
         if not _is_interval(valid, v):
             return lanewise
         ends = each_lane(valid, v)
-        return expr.make(Op.WHERE, (alu(Op.AND, self.value(ends[0]), self.value(ends[-1])), whole, lanewise), None, n.dtype, v.extent)
+        return expr.make(
+            Op.WHERE,
+            (alu(Op.AND, self.value(ends[0]), self.value(ends[-1])), whole, lanewise),
+            None,
+            n.dtype,
+            v.extent,
+        )
 
     def scalar_load(self, n: Expr) -> Expr:
-        """A load of one element, left inside the expression so that only the branch that needs it reads it."""
+        """A load of one element, kept inside the expression so that only the branch that needs it reads."""
         if n.op is not X.LOAD:
             return self.value(n)
         return expr.make(X.LOAD, tuple(self.value(s) for s in n.src), n.arg, n.dtype, 1)
@@ -221,7 +234,9 @@ class _Loopify:
             return expr.make(X.FOLD, (broadcast(self.value(n.src[0]), ranges[0].extent),), op, n.dtype)
         here = len(self.scopes) - 1
         scope = self.scopes[here]
-        group = [m for m in self.reduces if m.arg[1] == ranges and m not in scope.values and self.stands(m, here)]
+        group = [
+            m for m in self.reduces if m.arg[1] == ranges and m not in scope.values and self.stands(m, here)
+        ]
         if n not in group:
             group.append(n)
         accumulators = {}
@@ -248,7 +263,9 @@ class _Loopify:
     def stands(self, m: Expr, here: int) -> bool:
         """Whether ``m`` belongs to the innermost open scope."""
         needed = self.ranges_of(m)
-        return needed <= self.scopes[here].opened and (here == 0 or not needed <= self.scopes[here - 1].opened)
+        return needed <= self.scopes[here].opened and (
+            here == 0 or not needed <= self.scopes[here - 1].opened
+        )
 
     def scan(self, n: Expr) -> Expr:
         op, r = n.arg
@@ -271,7 +288,9 @@ class _Loopify:
         return result
 
     def state(self, n: Expr, depth: int, size: int, lanes: int) -> str:
-        """The name of the memory that carries a scan from one iteration to the next: a register if ``size`` is 0."""
+        """The name of the memory that carries a scan from one iteration to the next: a register if ``size``
+        is 0.
+        """
         key = self.ranges_of(n)
         if size and key in self.states:
             return self.states[key]
@@ -353,7 +372,9 @@ class _Loopify:
         index, value = self.value(s.index), self.value(s.value)
         if s.how is None or value.dtype.bits != 16 or not value.dtype.is_float:
             return loop.Store(s.param, index, value, s.how)
-        (total,) = decompose([alu(s.how, expr.load(s.param, index, value.dtype), value)])  # rounds like any other op
+        (total,) = decompose(
+            [alu(s.how, expr.load(s.param, index, value.dtype), value)]
+        )  # rounds like any other op
         return loop.Store(s.param, index, total)
 
     def fill(self, at: Range | None) -> None:
@@ -401,7 +422,7 @@ def each_lane(n: Expr, v: Range) -> list[Expr]:
 
 
 def _is_interval(valid: Expr, v: Range) -> bool:
-    """Whether the lanes where ``valid`` holds are neighbours: then it holds in all if it does at both ends."""
+    """Whether the lanes where ``valid`` holds are neighbours: then both ends decide for all."""
     if v not in valid.free:
         return True
     if valid.op is Op.AND:
@@ -417,5 +438,3 @@ def broadcast(e: Expr, lanes: int) -> Expr:
 def loopify(k: Kernel) -> loop.Function:
     """The loop tree of ``k``, following its order of ranges, marks and stages."""
     return _Loopify(k).run()
-
-

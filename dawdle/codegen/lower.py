@@ -1,4 +1,5 @@
 """Graph to kernel: substitute index expressions through movement ops, down to loads of the group's inputs."""
+
 from __future__ import annotations
 
 import math
@@ -25,7 +26,12 @@ def reduction(op: Op, body: Expr, ranges: tuple[Range, ...]) -> Expr:
     """A REDUCE node, merged with one that it directly encloses, also through the mask of a padded sum."""
     if body.op is X.REDUCE and body.arg[0] is op:
         return expr.reduce(op, body.src[0], (*ranges, *body.arg[1]))
-    if op is Op.ADD and body.op is Op.WHERE and body.src[1].op is X.REDUCE and body.src[2] is _zero_like(body):
+    if (
+        op is Op.ADD
+        and body.op is Op.WHERE
+        and body.src[1].op is X.REDUCE
+        and body.src[2] is _zero_like(body)
+    ):
         inner = body.src[1]
         if inner.arg[0] is Op.ADD:
             masked = alu(Op.WHERE, body.src[0], inner.src[0], body.src[2])
@@ -72,7 +78,7 @@ class _Lowering:
         return node.src[1:] if node.op is Op.ASSIGN else node.src
 
     def bound(self, node: LazyBuffer, sizes: list[int]) -> list[Range]:
-        """The ranges a reduction at ``node`` runs over; reductions of one height and one size share theirs."""
+        """The ranges a reduction at ``node`` runs over; reductions of one height and size share theirs."""
         height = self.height[id(node)]
         keys = [(height, i, n) for i, n in enumerate(sizes)]
         return [self.ranges.setdefault(k, Range(f"k{k[0]}_{k[1]}", k[2])) for k in keys]
@@ -160,7 +166,9 @@ class _Lowering:
         if node.shape[axis] == 1:
             return body
         if index[axis].op is not X.RANGE:
-            raise VerifyError(f"a scan must be materialised along the axis it runs over, not read at {index[axis]}")
+            raise VerifyError(
+                f"a scan must be materialised along the axis it runs over, not read at {index[axis]}"
+            )
         return expr.scan(op, body, index[axis].arg)
 
     def gather(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
@@ -221,7 +229,8 @@ def lower(group: Group, name: str = "kernel") -> Kernel:
             stores.append(Store(f"out{i}", flatten(where, node.shape), lowering.run(node, where)))
     simple = iter([simplify(e) for e in decompose([e for s in stores for e in s.exprs])])
     stores = [
-        replace(s, index=next(simple), value=next(simple), valid=None if s.valid is None else next(simple)) for s in stores
+        replace(s, index=next(simple), value=next(simple), valid=None if s.valid is None else next(simple))
+        for s in stores
     ]
     return Kernel(name, tuple(params), tuple(order), tuple(stores))
 
@@ -229,7 +238,9 @@ def lower(group: Group, name: str = "kernel") -> Kernel:
 def _scatter(
     lowering: _Lowering, node: LazyBuffer, ranges: list[Range], where: Index, slot: str
 ) -> tuple[list[Range], list[Store]]:
-    """First the base is copied, then each element of x goes to its place; both inside the loops over the other axes."""
+    """First the base is copied, then each element of x goes to its place; both inside the loops over the
+    other axes.
+    """
     base, position, x = node.src
     axis, how = node.arg
     rows = Range("s", x.shape[axis])

@@ -1,4 +1,5 @@
 """What the code generator knows of a machine. It never sees a device, only this."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -2,6 +2,7 @@
 
 A record of what was done is kept in ``Kernel.applied``. Shown before → after in each docstring.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
@@ -36,7 +37,7 @@ def _map_exprs(k: Kernel, rule: Callable[[Expr], Expr], note: str) -> Kernel:
 
 
 def _replace_range(k: Kernel, r: Range, by: Expr, new: tuple[Range, ...], note: str) -> Kernel:
-    """Put ``by``, an expression of the ranges ``new``, for ``r`` everywhere, also where a reduction binds it."""
+    """Put ``by``, made of the ranges ``new``, for ``r`` everywhere, also where a reduction binds it."""
 
     def rule(e: Expr) -> Expr:
         if e.op is X.RANGE and e.arg is r:
@@ -57,8 +58,8 @@ def _replace_range(k: Kernel, r: Range, by: Expr, new: tuple[Range, ...], note: 
 def split(k: Kernel, r: Range, factor: int, name: str = "") -> tuple[Kernel, Range, Range]:
     """``for r`` → ``for outer, for inner`` with ``inner`` running over ``factor`` values.
 
-    The last tile of an output range shifts inwards where the extent isn't a multiple, and computes some values again.
-    A reduction's range is lengthened instead, and its body masked.
+    The last tile of an output range shifts inwards where the extent isn't a multiple, and computes some
+    values again. A reduction's range is lengthened instead, and its body masked.
     """
     tiles = -(-r.extent // factor)
     outer, inner = Range(f"{name or r.name}o", tiles), Range(f"{name or r.name}i", factor)
@@ -82,9 +83,11 @@ def lengthen(k: Kernel, r: Range, extent: int) -> tuple[Kernel, Range]:
 
 
 def _mask_reduction(k: Kernel, r: Range, inside: Expr) -> Kernel:
-    """Make reductions over ``r`` skip the points outside of ``inside``: loads there give zero, the body the identity.
+    """Make reductions over ``r`` skip the points outside of ``inside``: loads there give zero, the body the
+    identity.
 
-    In a sum of products both factors are masked rather than the product, so that each can be staged on its own.
+    In a sum of products both factors are masked rather than the product, so that each can be staged on its
+    own.
     """
 
     def masked(e: Expr, other: Expr) -> Expr:
@@ -131,18 +134,23 @@ def reorder(k: Kernel, order: Iterable[Range]) -> Kernel:
 
 
 def mark(k: Kernel, r: Range, how: str) -> Kernel:
-    """Decide how a range runs: "parallel" over threads, "vector" in one register, "unroll" as repeated code."""
+    """Decide how a range runs: "parallel" over threads, "vector" in a register, "unroll" as repeated code."""
     return k.with_(marks={**k.marks, r: how}, applied=(*k.applied, f"{how} {r!r}"))
 
 
 def accumulate(k: Kernel, r: Range, lanes: int, copies: int) -> Kernel:
-    """Vectorise a reduction over ``r``, with ``copies`` independent accumulators and a scalar loop for the tail.
+    """Vectorise a reduction over ``r``, with ``copies`` independent accumulators and a scalar loop for the
+    tail.
 
     ``op_{r} f(r)`` → ``op(op_{v} op(op_{o} f(o,0,v), op_{o} f(o,1,v), ...), op_{t} f(t))``
     """
     step = lanes * copies
     blocks = r.extent // step
-    o, v, t = Range(f"{r.name}o", blocks), Range(f"{r.name}v", lanes), Range(f"{r.name}t", r.extent - blocks * step)
+    o, v, t = (
+        Range(f"{r.name}o", blocks),
+        Range(f"{r.name}v", lanes),
+        Range(f"{r.name}t", r.extent - blocks * step),
+    )
 
     def rule(e: Expr) -> Expr:
         if e.op is not X.REDUCE or r not in e.arg[1]:
@@ -155,7 +163,10 @@ def accumulate(k: Kernel, r: Range, lanes: int, copies: int) -> Kernel:
             (body,) = expr.substitute([e.src[0]], {range_(r): place})
             parts.append(expr.reduce(op, body, outer))
         while len(parts) > 1:
-            parts = [alu(op, *parts[i : i + 2]) if i + 1 < len(parts) else parts[i] for i in range(0, len(parts), 2)]
+            parts = [
+                alu(op, *parts[i : i + 2]) if i + 1 < len(parts) else parts[i]
+                for i in range(0, len(parts), 2)
+            ]
         result = expr.reduce(op, parts[0], [v])
         if t.extent:
             (tail,) = expr.substitute([e.src[0]], {range_(r): add(range_(t), const(blocks * step))})
@@ -167,7 +178,8 @@ def accumulate(k: Kernel, r: Range, lanes: int, copies: int) -> Kernel:
 
 
 def block_reduction(k: Kernel, r: Range, size: int) -> tuple[Kernel, Range, Range]:
-    """Run a sum over ``r`` in blocks of ``size``, so that the loop over blocks can stand outside of output loops.
+    """Run a sum over ``r`` in blocks of ``size``, so that the loop over blocks can stand outside of output
+    loops.
 
     ``sum_{r} f(r)`` → ``scan_{o} sum_{i} f(o, i)``, stored when ``o`` is at its last value.
     """
@@ -186,7 +198,9 @@ def block_reduction(k: Kernel, r: Range, size: int) -> tuple[Kernel, Range, Rang
 
 
 def stage(k: Kernel, name: str, value: Expr, at: Range | None, dims: tuple[Range, ...]) -> Kernel:
-    """Copy the tile of ``value`` that ``dims`` span into a buffer in their order, once for each iteration of ``at``."""
+    """Copy the tile of ``value`` that ``dims`` span into a buffer in their order, once for each iteration of
+    ``at``.
+    """
     index = const(0)
     for d in dims:
         index = add(mul(index, const(d.extent)), range_(d))

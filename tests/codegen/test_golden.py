@@ -1,8 +1,10 @@
-"""Golden kernels: how many kernels typical graphs become, and the loops of each. They change when fusion is lost.
+"""Golden kernels: how many kernels typical graphs become, and the loops of each. They change when fusion is
+lost.
 
-A skeleton shows loops as ``{...}``, each running sum or maximum as ``+`` or ``^``, a write to private memory as ``p``,
-and a write to a result as ``w``; ``4w`` is four in a row, and a bar divides kernels.
+A skeleton shows loops as ``{...}``, each running sum or maximum as ``+`` or ``^``, a write to private memory
+as ``p``, and a write to a result as ``w``; ``4w`` is four in a row, and a bar divides kernels.
 """
+
 from __future__ import annotations
 
 import re

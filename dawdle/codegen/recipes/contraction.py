@@ -1,9 +1,11 @@
 """The recipe for contractions: sums of products whose factors are each reused along some output axes.
 
-Matrix products, convolutions and their gradients all come here. The sum runs in registers over a tile of 6 x 16 outputs
-(two vectors wide), reading both factors from panels that were packed in the order in which the tile walks through them
-(Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). A factor is any fused expression.
+Matrix products, convolutions and their gradients all come here. The sum runs in registers over a tile of 6 x
+16 outputs (two vectors wide), reading both factors from panels that were packed in the order in which the
+tile walks through them (Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008). A
+factor is any fused expression.
 """
+
 from __future__ import annotations
 
 import math
@@ -192,7 +194,9 @@ def contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
 
 
 def _share_rows(k: Kernel, m: Range, n: Range, depth: Range, target: Target) -> bool:
-    """Whether threads share the m side: then each packs all of the n side for itself. The cheaper way round wins."""
+    """Whether threads share the m side: then each packs all of the n side for itself. The cheaper way round
+    wins.
+    """
     if m.extent < 6 * target.threads:
         return False
     left, right = _factors(k, m)

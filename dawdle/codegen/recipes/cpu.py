@@ -1,4 +1,7 @@
-"""Schedules for CPUs: which transformations a kernel gets. Contractions have a recipe of their own (contraction.py)."""
+"""Schedules for CPUs: which transformations a kernel gets. Contractions have a recipe of their own
+(contraction.py).
+"""
+
 from __future__ import annotations
 
 import math
@@ -69,7 +72,7 @@ def _collapse_reduction(k: Kernel, ranges: tuple[Range, ...]) -> Kernel:
 
 @dataclass(frozen=True)
 class _Gain:
-    """How well loads suit a vector over some range: points where they step by 1, less those where they jump."""
+    """How well loads suit a vector over some range: points where they step by 1, less where they jump."""
 
     smooth: int
     rough: int
@@ -142,7 +145,9 @@ def _jumps(loads: list[Expr], vector: Range, r: Range) -> bool:
 
 
 def _stage_rows(k: Kernel, lanes: int, target: Target) -> Kernel:
-    """Keep dear values that a reduction along a row and the row's output both need, such as softmax's exponentials."""
+    """Keep dear values that a reduction along a row and the row's output both need, such as softmax's
+    exponentials.
+    """
     if not k.ranges:
         return k
     column = k.ranges[-1]
@@ -152,7 +157,12 @@ def _stage_rows(k: Kernel, lanes: int, target: Target) -> Kernel:
         for value in reversed(expr.walk([body])):
             (image,) = expr.substitute([value], {range_(r): range_(column)})
             size = value.dtype.itemsize * r.extent
-            if r not in value.free or size > room or _row_cost(value, r) < STAGE_COST or image not in k.exprs():
+            if (
+                r not in value.free
+                or size > room
+                or _row_cost(value, r) < STAGE_COST
+                or image not in k.exprs()
+            ):
                 continue
             uses = {image: column}
             for other in {x for _, x in _row_reductions(k, column)}:
@@ -164,21 +174,26 @@ def _stage_rows(k: Kernel, lanes: int, target: Target) -> Kernel:
 
 
 def _row_reductions(k: Kernel, column: Range) -> list[tuple[Expr, Range]]:
-    """Bodies of reductions that run along as many elements as ``column`` has, and stand outside of its loop."""
+    """Bodies of reductions that run along as many elements as ``column`` has, outside of its loop."""
     return [
         (e.src[0], e.arg[1][0])
         for e in k.exprs()
-        if e.op is X.REDUCE and len(e.arg[1]) == 1 and e.arg[1][0].extent == column.extent and column not in e.free
+        if e.op is X.REDUCE
+        and len(e.arg[1]) == 1
+        and e.arg[1][0].extent == column.extent
+        and column not in e.free
     ]
 
 
 def _row_cost(value: Expr, r: Range) -> int:
     """Operations that ``value`` repeats for each element of the row."""
-    return sum(1 for e in expr.walk([value]) if e.src and e.op is not X.LOAD and e.dtype != INDEX and r in e.free)
+    return sum(
+        1 for e in expr.walk([value]) if e.src and e.op is not X.LOAD and e.dtype != INDEX and r in e.free
+    )
 
 
 def _sequential(k: Kernel) -> list[Range]:
-    """Ranges whose iterations must run in order, innermost: scans, and the axis that a scatter writes along."""
+    """Ranges whose iterations must run in order: scans, and the axis that a scatter writes along."""
     scanned = {e.arg[1] for e in k.exprs() if e.op is X.SCAN}
     if any(s.valid is not None for s in k.stores):
         scanned |= {r for r in k.ranges if not all(r in s.index.free for s in k.stores)}
@@ -225,5 +240,3 @@ def _parallel(k: Kernel, shareable: int) -> Kernel:
         k, first = merge(k, first, k.ranges[1])
         shareable -= 1
     return mark(k, first, "parallel") if first.extent > 1 else k
-
-

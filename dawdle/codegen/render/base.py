@@ -1,7 +1,9 @@
 """Loop tree to source text in a language of the C family. Dialects differ in their types and small tables."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -146,7 +148,7 @@ class Renderer:
     def vector_load(self, n: Expr, index: str) -> str:
         raise NotImplementedError
 
-    RULES: dict[Op | X, Callable[..., str]] = {
+    RULES: ClassVar[dict[Op | X, Callable[..., str]]] = {
         **dict.fromkeys(INFIX, infix),
         **dict.fromkeys((Op.CMPLT, Op.CMPEQ), compare),
         **dict.fromkeys((Op.IDIV, Op.MOD), divide),
@@ -180,7 +182,9 @@ class Renderer:
                     self.statements(inner, depth + 1)
                     self.line(depth, "}")
                 case loop.Let(name, value):
-                    self.line(depth, f"const {self.type_of(value.dtype, value.lanes)} {name} = {self.text(value)};")
+                    self.line(
+                        depth, f"const {self.type_of(value.dtype, value.lanes)} {name} = {self.text(value)};"
+                    )
                 case loop.Alloc():
                     self.arrays[s.name] = s
                     self.line(depth, self.alloc(s))

@@ -1,8 +1,10 @@
 """C with GCC's vector extensions, which gcc, clang and zig share.
 
-A vector of bools is a vector of int32 masks, 0 or -1. Helper functions are printed above the kernel that uses them, each
-inside an include guard, so that kernels can be put together into one translation unit in any order.
+A vector of bools is a vector of int32 masks, 0 or -1. Helper functions are printed above the kernel that uses
+them, each inside an include guard, so that kernels can be put together into one translation unit in any
+order.
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -20,8 +22,19 @@ SHORT = {
     "bool": "m32", "bfloat16": "u16", "float16": "f16", "float32": "f32", "float64": "f64",
     **{f"{long}int{n}": f"{short}{n}" for long, short in (("", "i"), ("u", "u")) for n in (8, 16, 32, 64)},
 }  # fmt: skip
-LIBM: dict[Op | X, str] = {Op.SQRT: "sqrt", Op.EXP2: "exp2", Op.LOG2: "log2", Op.SIN: "sin", Op.TRUNC: "trunc"}
-FOLDED: dict[Op | X, str] = {Op.ADD: "{a} + {b}", Op.MUL: "{a} * {b}", Op.AND: "{a} & {b}", Op.OR: "{a} | {b}"}
+LIBM: dict[Op | X, str] = {
+    Op.SQRT: "sqrt",
+    Op.EXP2: "exp2",
+    Op.LOG2: "log2",
+    Op.SIN: "sin",
+    Op.TRUNC: "trunc",
+}
+FOLDED: dict[Op | X, str] = {
+    Op.ADD: "{a} + {b}",
+    Op.MUL: "{a} * {b}",
+    Op.AND: "{a} & {b}",
+    Op.OR: "{a} | {b}",
+}
 
 
 def _mask_type(d: DType) -> DType:
@@ -47,7 +60,9 @@ class CRenderer(Renderer):
         """The vector type as it lies in memory, at any address; bools lie there as bytes."""
         name = f"{'u8' if d.is_bool else SHORT[d.name]}x{lanes}u"
         base, size = self.scalar_type(d), d.itemsize * lanes
-        text = f"typedef {base} {name} __attribute__((vector_size({size}), aligned({d.itemsize}), may_alias));"
+        text = (
+            f"typedef {base} {name} __attribute__((vector_size({size}), aligned({d.itemsize}), may_alias));"
+        )
         return self.helper(name, text)
 
     # vectors
@@ -66,15 +81,12 @@ class CRenderer(Renderer):
         return self.convert(f"(({self.vector_type(mask, n.lanes)}){text})", bool_, n.lanes)
 
     def vector_where(self, n: Expr, s: list[str]) -> str:
-        kind = self.vector_type(n.dtype, n.lanes)
-        mask = _mask_type(n.dtype)
-        bits = self.vector_type(mask, n.lanes)
-        name = f"select_{kind}"
-        return self.helper(
-            name,
-            f"static inline {kind} {name}({bits} m, {kind} a, {kind} b) "
-            f"{{ return ({kind})((({bits})a & m) | (({bits})b & ~m)); }}",
-        ) + f"({s[0] if n.dtype.is_bool or mask is int32 else self.convert(s[0], mask, n.lanes)}, {s[1]}, {s[2]})"
+        kind, mask = self.vector_type(n.dtype, n.lanes), _mask_type(n.dtype)
+        bits, name = self.vector_type(mask, n.lanes), f"select_{kind}"
+        body = f"return ({kind})((({bits})a & m) | (({bits})b & ~m));"
+        self.helper(name, f"static inline {kind} {name}({bits} m, {kind} a, {kind} b) {{ {body} }}")
+        condition = s[0] if mask is int32 else self.convert(s[0], mask, n.lanes)
+        return f"{name}({condition}, {s[1]}, {s[2]})"
 
     def vector_cast(self, n: Expr, text: str) -> str:
         source = n.src[0].dtype
@@ -134,12 +146,16 @@ class CRenderer(Renderer):
     def scalar_maximum(self, d: DType) -> str:
         kind, name = self.scalar_type(d), f"max_{SHORT[d.name]}"
         test = "a > b || a != a" if d.is_float else "a > b"
-        return self.helper(name, f"static inline {kind} {name}({kind} a, {kind} b) {{ return {test} ? a : b; }}")
+        return self.helper(
+            name, f"static inline {kind} {name}({kind} a, {kind} b) {{ return {test} ? a : b; }}"
+        )
 
     def division(self, n: Expr) -> str:
         name = f"{n.op.value}_{SHORT[n.dtype.name]}"
         kind = self.scalar_type(n.dtype)
-        body = FLOAT_DIVISION[n.op] if n.dtype.is_float else (SIGNED if n.dtype.kind == "i" else UNSIGNED)[n.op]
+        body = (
+            FLOAT_DIVISION[n.op] if n.dtype.is_float else (SIGNED if n.dtype.kind == "i" else UNSIGNED)[n.op]
+        )
         body = body.replace("$f", "f" if n.dtype.bits == 32 else "").replace("$T", kind)
         self.helper(name, f"static inline {kind} {name}({kind} a, {kind} b) {{ {body} }}")
         return name if n.lanes == 1 else self.each_lane(n, n.op.value, name, 2)
@@ -206,13 +222,15 @@ FUNCTIONS: dict[Op | X, Callable[[CRenderer, Expr], str]] = {
 }
 UNSIGNED: dict[Op | X, str] = {Op.IDIV: "return b ? a / b : 0;", Op.MOD: "return b ? a % b : 0;"}
 SIGNED: dict[Op | X, str] = {  # -1 is apart because the least integer divided by it traps
-    Op.IDIV: "if (b == 0) return 0; if (b == -1) return ($T)(-a); $T q = a / b; return q - (a % b && (a < 0) != (b < 0));",
+    Op.IDIV: "if (b == 0) return 0; if (b == -1) return ($T)(-a); $T q = a / b; "
+    "return q - (a % b && (a < 0) != (b < 0));",
     Op.MOD: "if (b == 0 || b == -1) return 0; $T r = a % b; return r && (r < 0) != (b < 0) ? r + b : r;",
 }
 FLOAT_DIVISION: dict[Op | X, str] = {
     Op.MOD: "$T r = fmod$f(a, b); if (b == 0) return r; if (r == 0) return copysign$f(0, b); "
     "return (r < 0) != (b < 0) ? r + b : r;",
-    Op.IDIV: "if (b == 0) return a / b; $T r = fmod$f(a, b), q = (a - r) / b; if (r != 0 && (r < 0) != (b < 0)) q -= 1; "
+    Op.IDIV: "if (b == 0) return a / b; $T r = fmod$f(a, b), q = (a - r) / b; "
+    "if (r != 0 && (r < 0) != (b < 0)) q -= 1; "
     "if (q == 0) return copysign$f(0, a / b); $T n = floor$f(q); return q - n > ($T)0.5 ? n + 1 : n;",
 }
 
