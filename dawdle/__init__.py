@@ -35,8 +35,8 @@ from dawdle.errors import (
     StateError,
 )
 from dawdle.gradient import grad, value_and_grad
-from dawdle.runtime.jit import jit
 from dawdle.random import Generator, manual_seed
+from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
 from dawdle.tensor.elementwise import where

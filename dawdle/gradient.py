@@ -233,7 +233,8 @@ def _products_before(x: Tensor) -> Tensor:
     lead = x.shape[:-1]
     ones = constant(x, 1.0, shape=(*lead, 1))
     shorter = apply(Op.SLICE, (*[(0, m, 1) for m in lead], (0, x.shape[-1] - 1, 1)), x)
-    return Tensor.cat([ones, apply(Op.SCAN, (Op.MUL, x.ndim - 1), shorter)], dim=-1)
+    out: Tensor = Tensor.cat([ones, apply(Op.SCAN, (Op.MUL, x.ndim - 1), shorter)], dim=-1)
+    return out
 
 
 @rule(Op.SCAN, inputs=True, output=True)

@@ -200,12 +200,13 @@ def record(op: Op | Composite, arg: Any, operands: Sequence[Tensor], result: Laz
         return None
     tracked, open_, parents = False, False, []
     for t in operands:
-        parent: Parent = t._node
-        if parent is None:
+        own = t._node
+        parent: Parent = own
+        if own is None:
             parent = t.lazy
-        elif parent is DETACHED:
+        elif own is DETACHED:
             parent = None
-        elif parent.tracked:
+        elif own.tracked:
             tracked = True
         elif t.lazy.op is Op.BUFFER:  # a realised value lets go of what made it
             t._node, parent = None, t.lazy

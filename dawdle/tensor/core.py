@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -13,8 +14,9 @@ from dawdle.errors import ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import BINARY, REDUCE, UNARY, Op
+from dawdle.runtime.cache import Cache
 from dawdle.runtime.trace import note_read
-from dawdle.tensor.autograd import Composite, no_grad, record
+from dawdle.tensor.autograd import DETACHED, Composite, no_grad, record
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -25,6 +27,8 @@ Dim: TypeAlias = "int | Sequence[int] | None"
 Shape = tuple[int, ...]
 
 HALF = (float16, bfloat16)
+
+_operands: Cache[Hashable, LazyBuffer] = Cache("constant operands", 4096)
 
 # how a node is built from its operands and the argument that its gradient rule will see
 BUILD: dict[Op, Callable[..., LazyBuffer]] = {
@@ -158,6 +162,14 @@ def constant(x: Tensor, value: Scalar, dtype: DType | None = None, shape: Shape 
     return x._new(build.full(lazy.shape if shape is None else shape, value, dtype or lazy.dtype, lazy.device))
 
 
+def operand(x: Tensor, value: Scalar, dtype: DType) -> Tensor:
+    """A number as an operand beside ``x``: equal ones share a graph node, as nobody realises it on its own."""
+    lazy = x.lazy
+    key = (value, value == 0 and math.copysign(1, value) < 0, lazy.shape, dtype, lazy.device)
+    known = _operands.get(key)
+    return x._new(known or _operands.put(key, build.full(lazy.shape, value, dtype, lazy.device)), DETACHED)
+
+
 def cast(x: Tensor, dtype: DType) -> Tensor:
     """``x`` in ``dtype``; the handle itself where nothing changes."""
     return x if x.lazy.dtype == dtype else apply(Op.CAST, dtype, x)
@@ -179,7 +191,7 @@ def is_scalar(x: object) -> bool:
 
 def coerce(x: Tensor, other: Operand) -> Tensor:
     """An array or a nested list as a tensor on the device of ``x``; a tensor as it is."""
-    return other if hasattr(other, "lazy") else type(x)._of(other, x.lazy.device)  # type: ignore[union-attr,return-value,arg-type]
+    return other if hasattr(other, "lazy") else type(x)._of(other, x.lazy.device)  # type: ignore[return-value,arg-type]
 
 
 def pair(what: str, a: Operand, b: Operand, dtype: DType | None = None) -> tuple[Tensor, Tensor]:
@@ -191,7 +203,7 @@ def pair(what: str, a: Operand, b: Operand, dtype: DType | None = None) -> tuple
     if is_scalar(b):
         value: Scalar = b.item() if isinstance(b, np.generic) else b  # type: ignore[assignment]
         common = dtype or promote_scalar(x.lazy.dtype, value)
-        return cast(x, common), constant(x, value, common)
+        return cast(x, common), operand(x, value, common)
     y = coerce(x, b)
     common = dtype or promote(x.lazy.dtype, y.lazy.dtype)
     x, y = cast(x, common), cast(y, common)

@@ -53,7 +53,7 @@ def operator(function: Binary, reflected: bool = False) -> Binary:
 
     def method(x: Tensor, other: Operand) -> Tensor:
         if not _operands(x, other):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         return function(other, x) if reflected else function(x, other)  # type: ignore[arg-type]
 
     method.__name__ = f"__{'r' if reflected else ''}{function.__name__}__"
@@ -66,7 +66,7 @@ def inplace(function: Binary) -> Binary:
 
     def method(x: Tensor, other: Operand) -> Tensor:
         if not _operands(x, other):
-            return NotImplemented
+            return NotImplemented  # type: ignore[no-any-return]
         result = function(x, other)
         if result.lazy.dtype != x.lazy.dtype and not _fits(result.lazy.dtype, x.lazy.dtype):
             raise DTypeError(
@@ -326,7 +326,7 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     The branch not taken gets a zero gradient, even where its value is NaN.
     """
     if not hasattr(a, "lazy") and not hasattr(b, "lazy"):
-        a = coerce(condition, a)  # type: ignore[arg-type]
+        a = coerce(condition, a)
     x, y = pair("where", a, b)
     shape = broadcast_shape("where", condition.lazy.shape, x.lazy.shape)
     return apply(Op.WHERE, None, expand_to(condition, shape), expand_to(x, shape), expand_to(y, shape))

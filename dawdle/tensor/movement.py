@@ -220,7 +220,8 @@ def _pad_from_itself(x: Tensor, axis: int, low: int, high: int, mode: str) -> Te
         pieces = [part(n - low, n), x, part(0, high)]
     else:
         pieces = [edge(0, low), x, edge(n - 1, high)]
-    return cat(pieces, axis)
+    out: Tensor = cat(pieces, axis)
+    return out
 
 
 @dims

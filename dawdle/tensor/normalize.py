@@ -185,7 +185,9 @@ def _hard_cross_entropy(
         return _rounded(_weighted(losses, target, weight, ignore_index, reduction), dtype)
     hard = _weighted(losses, target, weight, ignore_index, reduction)
     total = ew.add(total, top)
-    return _rounded(_smoothed(hard, x, total, target, axis, weight, ignore_index, reduction, smoothing), dtype)
+    return _rounded(
+        _smoothed(hard, x, total, target, axis, weight, ignore_index, reduction, smoothing), dtype
+    )
 
 
 def _smoothed(

@@ -67,7 +67,8 @@ def mean(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 @dims
 def var(x: Tensor, dim: Dim = None, keepdim: bool = False, correction: int = 1) -> Tensor:
     """Variance over ``dim``: the mean squared distance from the mean, divided by n - ``correction``."""
-    return var_mean(x, dim, keepdim, correction)[0]
+    out: Tensor = var_mean(x, dim, keepdim, correction)[0]
+    return out
 
 
 @dims
