@@ -1,6 +1,7 @@
 """The gradient rule of every operation, in differentiable operations, and transformations of functions.
 
-A rule gets the recorded node and the gradient of its result and returns that of each operand (None: there is none).
+A rule gets the recorded node and the gradient of its result and returns that of each operand (None: there is
+none).
 """
 
 from __future__ import annotations
@@ -210,7 +211,8 @@ def _amax(n: Node, g: Tensor) -> Parts:
 
 @rule(Op.PROD, inputs=True)
 def _prod(n: Node, g: Tensor) -> Parts:
-    """The product of all others: of those before, by a scan, and those after; right also where some are zero."""
+    """The product of all others: of those before, by a scan, and those after; right also where some are zero.
+    """
     shape, axes = n.shapes[0], n.arg
     rest = [i for i in range(len(shape)) if i not in axes]
     order = (*rest, *axes)
@@ -253,7 +255,9 @@ def _cumsum(n: Node, g: Tensor, axis: int) -> Tensor:
 
 
 def _cumprod(n: Node, g: Tensor, axis: int) -> Tensor:
-    """sum(g * y) from each element on, divided by it; at the first zero, from products without it; 0 at later zeros."""
+    """sum(g * y) from each element on, divided by it; at the first zero, from products without it; 0 at later
+    zeros.
+    """
     x, y = n.x(g), n.y(g)
     zero = (x == 0).detach()
     first = zero & (apply(Op.SCAN, (Op.ADD, axis), cast(zero, g.dtype)) == 1)
@@ -374,10 +378,11 @@ def _copy(n: Node, g: Tensor) -> Parts:
 def value_and_grad(
     function: Callable[..., Tensor], argnums: int | Sequence[int] = 0
 ) -> Callable[..., tuple[Tensor, Any]]:
-    """A function that returns ``function``'s value, a scalar, and its gradients with respect to the arguments ``argnums``.
+    """A function that returns ``function``'s value, a scalar, and its gradients with respect to the arguments
+    ``argnums``.
 
-    The gradient is a Tensor for one number and a tuple for several. Nesting gives higher derivatives.
-    Raises GradientError for arguments that are not float tensors.
+    The gradient is a Tensor for one number and a tuple for several. Nesting gives higher derivatives. Raises
+    GradientError for arguments that are not float tensors.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
@@ -401,7 +406,9 @@ def value_and_grad(
 
 
 def grad(function: Callable[..., Tensor], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that returns the gradients of ``function`` as :func:`value_and_grad` does, without the value."""
+    """A function that returns the gradients of ``function`` as :func:`value_and_grad` does, without the
+    value.
+    """
     both = value_and_grad(function, argnums)
 
     @functools.wraps(function)

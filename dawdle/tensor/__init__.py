@@ -1,4 +1,6 @@
-"""Tensor: a handle on an immutable value. This file lists what it can do; the functions are in the files beside it."""
+"""Tensor: a handle on an immutable value. This file lists what it can do; the functions are in the files
+beside it.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,12 @@ Int: TypeAlias = int
 class Tensor:
     """An array of one dtype on one device, computed when its elements are needed.
 
-    ``Tensor(data, dtype=None, device=None, requires_grad=False)`` copies numbers, nested lists, NumPy arrays, and anything
-    with ``__array__`` or ``__dlpack__``. Python's floats become float32 and its integers int64; arrays keep their dtype.
+    ``Tensor(data, dtype=None, device=None, requires_grad=False)`` copies numbers, nested lists, NumPy arrays,
+    and anything with ``__array__`` or ``__dlpack__``. Python's floats become float32 and its integers int64;
+    arrays keep their dtype.
 
-    A tensor denotes an immutable value: in-place operators, ``x[...] = y`` and :meth:`assign` make the handle denote
-    another one, and whatever was computed from the old value before keeps it.
+    A tensor denotes an immutable value: in-place operators, ``x[...] = y`` and :meth:`assign` make the handle
+    denote another one, and whatever was computed from the old value before keeps it.
     """
 
     __slots__ = ("__weakref__", "_grad", "_node", "lazy")
@@ -181,7 +184,9 @@ class Tensor:
         self.requires_grad_(wanted)
 
     def requires_grad_(self, requires_grad: Bool = True) -> Tensor:
-        """Say whether gradients with respect to this tensor are wanted. Raises GradientError unless it holds floats."""
+        """Say whether gradients with respect to this tensor are wanted. Raises GradientError unless it holds
+        floats.
+        """
         if requires_grad == self.requires_grad:
             return self
         if not requires_grad:
@@ -283,14 +288,16 @@ class Tensor:
         return self.astype(other.dtype)
 
     def assign(self, value: Operand) -> Tensor:
-        """Make this handle denote ``value``, broadcast and cast to its shape and dtype, on its device. Returns it.
+        """Make this handle denote ``value``, broadcast and cast to its shape and dtype, on its device.
+        Returns it.
 
         Raises ShapeError where the shape doesn't fit.
         """
         x = value if isinstance(value, Tensor) else Tensor(value, device=self.device)
         if broadcast_shape("assign", self.shape, x.shape) != self.shape:
             raise ShapeError(
-                f"can't assign a value of shape {x.shape} to a tensor of shape {self.shape}; reshape or reduce it"
+                f"can't assign a value of shape {x.shape} to a tensor of shape {self.shape}; "
+                "reshape or reduce it"
             )
         return self._rebind(expand_to(interop.to(x, self.dtype, device=self.device), self.shape))
 
@@ -391,7 +398,9 @@ class Tensor:
     )
 
     def where(self, a: Operand, b: Operand) -> Tensor:
-        """``a`` where this bool tensor holds, else ``b``. ``Tensor.where(condition, a, b)`` reads like PyTorch's."""
+        """``a`` where this bool tensor holds, else ``b``. ``Tensor.where(condition, a, b)`` reads like
+        PyTorch's.
+        """
         return elementwise.where(self, a, b)
 
     # ---- activations

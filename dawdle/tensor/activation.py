@@ -36,7 +36,8 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 
 def gelu(x: Tensor, approximate: str = "tanh") -> Tensor:
-    """x times the normal distribution's cumulative function at x: exactly ("none") or by a tanh formula ("tanh").
+    """x times the normal distribution's cumulative function at x: exactly ("none") or by a tanh formula
+    ("tanh").
 
     The default is the tanh form. Source: Hendrycks and Gimpel, Gaussian Error Linear Units, 2016.
     """

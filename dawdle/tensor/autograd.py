@@ -1,4 +1,6 @@
-"""Recording of operations on tensors and the reverse walk over them. The rules themselves are in dawdle.gradient."""
+"""Recording of operations on tensors and the reverse walk over them. The rules themselves are in
+dawdle.gradient.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
 
 
 class Composite(Enum):
-    """Functions composed of primitives whose gradient is simpler or more accurate than the composition's own."""
+    """Functions composed of primitives whose gradient is simpler or more accurate than the composition's own.
+    """
 
     EXP = "exp"
     EXPM1 = "expm1"
@@ -63,7 +66,8 @@ class _set_mode(ContextDecorator):
 
 
 class no_grad(_set_mode):
-    """``with no_grad():`` or ``@no_grad()``: results inside don't require gradients, whatever their operands."""
+    """``with no_grad():`` or ``@no_grad()``: results inside don't require gradients, whatever their operands.
+    """
 
 
 class enable_grad(_set_mode):
@@ -86,8 +90,8 @@ def rebind(x: Tensor, value: Tensor) -> Tensor:
     if _mode.enabled:
         if x._node is not None and x._node.leaf is not None:
             raise GradientError(
-                "a leaf tensor that requires gradients can't be changed in place while operations are recorded; "
-                "do it under no_grad(), or write x = x + y"
+                "a leaf tensor that requires gradients can't be changed in place while operations are "
+                "recorded; do it under no_grad(), or write x = x + y"
             )
         x._node = value._node
     x.lazy = value.lazy
@@ -98,13 +102,14 @@ Parent: TypeAlias = "Node | LazyBuffer | None"
 
 
 class Node:
-    """A vertex of the autograd graph: one recorded operation, or (``op`` None) a leaf that gradients are gathered for.
+    """A vertex of the autograd graph: one recorded operation, or (``op`` None) a leaf that gradients are
+    gathered for.
 
-    It keeps graph nodes rather than tensors, because a tensor is a handle that may be rebound later. A parent is the node
-    of an operand, or the operand's graph node if it has none, or None where gradients stop.
+    It keeps graph nodes rather than tensors, because a tensor is a handle that may be rebound later. A parent
+    is the node of an operand, or the operand's graph node if it has none, or None where gradients stop.
 
-    ``tracked`` says that a leaf requires gradients. Other operations are recorded too, until their result is realised, so
-    that ``y.gradient(x)`` works for an ``x`` that didn't ask for gradients.
+    ``tracked`` says that a leaf requires gradients. Other operations are recorded too, until their result is
+    realised, so that ``y.gradient(x)`` works for an ``x`` that didn't ask for gradients.
     """
 
     __slots__ = (
@@ -170,7 +175,9 @@ DETACHED = Node(None)  # the node of values that gradients must not flow into
 
 @dataclass(frozen=True)
 class Rule:
-    """``function(node, g)`` gives the gradient for each operand; ``inputs`` and ``output`` say which values it reads."""
+    """``function(node, g)`` gives the gradient for each operand; ``inputs`` and ``output`` say which values
+    it reads.
+    """
 
     function: Callable[[Node, Tensor], tuple[Tensor | None, ...]]
     inputs: bool
@@ -249,7 +256,9 @@ def toposort(root: Node) -> list[Node]:
 
 
 def _leading(order: Sequence[Node], targets: set[int]) -> set[int]:
-    """The ids of the nodes and values that are or lead to one of ``targets``; each node's ``wanted`` is set by it."""
+    """The ids of the nodes and values that are or lead to one of ``targets``; each node's ``wanted`` is set
+    by it.
+    """
     useful = set(targets)
     for node in reversed(order):
         node.wanted = tuple([id(p) in useful for p in node.parents])
@@ -266,11 +275,14 @@ def backpropagate(
     create_graph: bool,
     retain_graph: bool,
 ) -> None:
-    """Call ``visit(target, gradient of the root with respect to its value)`` for each of ``targets(all nodes)``, by id."""
+    """Call ``visit(target, gradient of the root with respect to its value)`` for each of ``targets(all
+    nodes)``, by id.
+    """
     order = toposort(root)
     if any(node.is_released for node in order):
         raise GradientError(
-            "this graph was freed by an earlier backward(); pass retain_graph=True to the first call to use it again"
+            "this graph was freed by an earlier backward(); pass retain_graph=True to the first call "
+            "to use it again"
         )
     wanted = targets(order)
     useful = _leading(order, wanted)
@@ -305,14 +317,14 @@ def _seed(x: Tensor, gradient: Tensor | None, what: str, tracked: bool) -> tuple
     """The node to start from and the gradient there."""
     if x._node is None or x._node is DETACHED or (tracked and not x._node.tracked):
         raise GradientError(
-            f"{what}: this tensor doesn't depend on any that requires gradients; create inputs with requires_grad=True, "
-            "and don't compute it under no_grad() or from detached or integer tensors"
+            f"{what}: this tensor doesn't depend on any that requires gradients; create inputs with "
+            "requires_grad=True, and don't compute it under no_grad() or from detached or integer tensors"
         )
     if gradient is None:
         if x.lazy.size != 1:
             raise GradientError(
-                f"{what} needs a scalar, this tensor has shape {x.lazy.shape}; reduce it with .sum() or .mean(), "
-                "or pass gradient="
+                f"{what} needs a scalar, this tensor has shape {x.lazy.shape}; reduce it with .sum() "
+                "or .mean(), or pass gradient="
             )
         return x._node, x.ones_like()
     if gradient.lazy.shape != x.lazy.shape:
@@ -325,11 +337,12 @@ def _seed(x: Tensor, gradient: Tensor | None, what: str, tracked: bool) -> tuple
 def backward(
     x: Tensor, gradient: Tensor | None = None, retain_graph: bool = False, create_graph: bool = False
 ) -> Tensor:
-    """Add the gradient of ``x`` to ``.grad`` of every leaf tensor that it was computed from and that requires gradients.
+    """Add the gradient of ``x`` to ``.grad`` of every leaf tensor that it was computed from and that requires
+    gradients.
 
-    ``gradient`` is the gradient with respect to ``x`` itself, 1 for a scalar. The recorded graph is then freed, unless
-    ``retain_graph``; with ``create_graph`` the gradients can be differentiated again. Returns ``x``.
-    Raises GradientError where there is nothing to differentiate, or the graph was freed.
+    ``gradient`` is the gradient with respect to ``x`` itself, 1 for a scalar. The recorded graph is then
+    freed, unless ``retain_graph``; with ``create_graph`` the gradients can be differentiated again. Returns
+    ``x``. Raises GradientError where there is nothing to differentiate, or the graph was freed.
     """
     root, seed = _seed(x, gradient, "backward()", True)
 
@@ -353,10 +366,12 @@ def gradients(
     retain_graph: bool = False,
     create_graph: bool = False,
 ) -> list[Tensor]:
-    """The gradients of ``x`` with respect to ``targets``; ``.grad`` stays as it is. Options as in :func:`backward`.
+    """The gradients of ``x`` with respect to ``targets``; ``.grad`` stays as it is. Options as in
+    :func:`backward`.
 
-    A target that requires gradients but that ``x`` doesn't depend on gets zeros. One that doesn't require them must have
-    been used since ``x`` was last realised, for results are recorded only so long. Raises GradientError otherwise.
+    A target that requires gradients but that ``x`` doesn't depend on gets zeros. One that doesn't require
+    them must have been used since ``x`` was last realised, for results are recorded only so long. Raises
+    GradientError otherwise.
     """
     keys = [
         id(t.lazy if t._node is None or (not t._node.tracked and t.lazy.op is Op.BUFFER) else t._node)
@@ -373,8 +388,8 @@ def gradients(
         if key not in found:
             if not t.requires_grad:
                 raise GradientError(
-                    f"gradient(): the tensor doesn't depend on a target of shape {t.lazy.shape}, or what lies between was "
-                    "realised before; create the target with requires_grad=True"
+                    f"gradient(): the tensor doesn't depend on a target of shape {t.lazy.shape}, "
+                    "or what lies between was realised before; create the target with requires_grad=True"
                 )
             found[key] = t.detach().zeros_like()
     return [found[key] for key in keys]

@@ -30,7 +30,9 @@ def _spread(value: Sizes, n: int, what: str, least: int = 1) -> Shape:
 
 
 def _padding(value: Any, n: int, span: Sequence[int], what: str) -> list[tuple[int, int]]:
-    """(low, high) for each of ``n`` dimensions from a number, a number for each, a pair for each, "same" or "valid"."""
+    """(low, high) for each of ``n`` dimensions from a number, a number for each, a pair for each, "same" or
+    "valid".
+    """
     if value == "valid":
         return [(0, 0)] * n
     if value == "same":
@@ -64,10 +66,12 @@ def conv(
     dilation: Sizes = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Cross-correlation of (N, C, *sizes) with a weight of (O, C / groups, *kernel), over 1, 2 or more dimensions.
+    """Cross-correlation of (N, C, *sizes) with a weight of (O, C / groups, *kernel), over 1, 2 or more
+    dimensions.
 
-    ``padding`` is a number of zeros, one for each dimension, a (low, high) pair for each, "same" or "valid". A missing batch
-    dimension is fine. The result is (N, O, *positions). Raises ShapeError where shapes don't fit.
+    ``padding`` is a number of zeros, one for each dimension, a (low, high) pair for each, "same" or "valid".
+    A missing batch dimension is fine. The result is (N, O, *positions). Raises ShapeError where shapes don't
+    fit.
     """
     n = len(weight.lazy.shape) - 2
     if n >= 1 and len(x.lazy.shape) == n + 1:
@@ -111,7 +115,8 @@ def _with_bias(out: Tensor, bias: Tensor | None, n: int) -> Tensor:
         return out
     if bias.lazy.shape != out.lazy.shape[1:2]:
         raise ShapeError(
-            f"convolution: bias of shape {bias.lazy.shape} must have a number for each of {out.lazy.shape[1]} outputs"
+            f"convolution: bias of shape {bias.lazy.shape} must have a number "
+            f"for each of {out.lazy.shape[1]} outputs"
         )
     return ew.add(out, apply(Op.RESHAPE, (bias.lazy.size, *[1] * n), bias))
 
@@ -126,7 +131,9 @@ def conv_transpose(
     groups: int = 1,
     dilation: Sizes = 1,
 ) -> Tensor:
-    """Transposed convolution: the adjoint of :func:`conv`, of (N, C, *sizes) with a weight of (C, O / groups, *kernel)."""
+    """Transposed convolution: the adjoint of :func:`conv`, of (N, C, *sizes) with a weight of (C, O / groups,
+    *kernel).
+    """
     n = len(weight.lazy.shape) - 2
     shape, w = x.lazy.shape, weight.lazy.shape
     if n < 1 or len(shape) != n + 2 or shape[1] != w[0] or groups < 1 or w[0] % groups:
@@ -182,7 +189,9 @@ def _pool_windows(
 
 
 def _ceil_high(size: int, pads: tuple[int, int], span: int, stride: int) -> tuple[int, int]:
-    """Padding that makes room for a last, partial window, as long as that starts within the input or its low padding."""
+    """Padding that makes room for a last, partial window, as long as that starts within the input or its low
+    padding.
+    """
     low, high = pads
     count = -(-(size + low + high - span) // stride) + 1
     if (count - 1) * stride >= size + low:
@@ -202,7 +211,8 @@ def max_pool(
     dilation: Sizes = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Largest element of each window over the last dimensions, one for each number of ``kernel_size`` (two for an integer).
+    """Largest element of each window over the last dimensions, one for each number of ``kernel_size`` (two
+    for an integer).
 
     ``stride`` defaults to the kernel. Padding counts as -inf. Equal elements share the gradient.
     """
@@ -221,7 +231,9 @@ def avg_pool(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Tensor:
-    """Mean of each window over the last dimensions; see :func:`max_pool`. ``count_include_pad``: padding counts as zeros."""
+    """Mean of each window over the last dimensions; see :func:`max_pool`. ``count_include_pad``: padding
+    counts as zeros.
+    """
     dtype = x.lazy.dtype
     x = widen(x)
     windows, n, pads = _pool_windows(x, kernel_size, stride, padding, 1, ceil_mode, 0, "avg_pool")

@@ -1,4 +1,6 @@
-"""How every operation is built: operands become tensors of one shape and dtype, a graph node is made, and recorded."""
+"""How every operation is built: operands become tensors of one shape and dtype, a graph node is made, and
+recorded.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +67,18 @@ def apply(op: Op, arg: Any, *operands: Tensor) -> Tensor:
 
 
 def composite(kind: Composite, value: Callable[..., Tensor], *operands: Tensor, arg: Any = None) -> Tensor:
-    """``value(*operands)``, whose gradient is the rule for ``kind`` and not that of the operations it is made of."""
+    """``value(*operands)``, whose gradient is the rule for ``kind`` and not that of the operations it is made
+    of.
+    """
     with no_grad():
         result = value(*operands)
     return result._new(result.lazy, record(kind, arg, operands, result.lazy))
 
 
 def dims(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: the keywords ``axis`` and ``axes`` mean ``dim``, and ``keepdims`` means ``keepdim``, as in NumPy."""
+    """Decorator: the keywords ``axis`` and ``axes`` mean ``dim``, and ``keepdims`` means ``keepdim``, as in
+    NumPy.
+    """
     aliases = {"axis": "dim", "axes": "dim", "keepdims": "keepdim"}
 
     @functools.wraps(function)
@@ -140,7 +146,8 @@ def broadcast_shape(what: str, *shapes: Shape) -> Shape:
         if len(sizes) > 1:
             raise ShapeError(
                 f"{what}: shapes {' and '.join(map(str, shapes))} don't broadcast: aligned at the end, "
-                f"sizes {' and '.join(map(str, sorted(sizes)))} differ and neither is 1; reshape or expand an operand"
+                f"sizes {' and '.join(map(str, sorted(sizes)))} differ and neither is 1; "
+                "reshape or expand an operand"
             )
         out.append(sizes.pop() if sizes else 1)
     return tuple(out)
@@ -163,7 +170,8 @@ def constant(x: Tensor, value: Scalar, dtype: DType | None = None, shape: Shape 
 
 
 def operand(x: Tensor, value: Scalar, dtype: DType) -> Tensor:
-    """A number as an operand beside ``x``: equal ones share a graph node, as nobody realises it on its own."""
+    """A number as an operand beside ``x``: equal ones share a graph node, as nobody realises it on its own.
+    """
     lazy = x.lazy
     key = (value, value == 0 and math.copysign(1, value) < 0, lazy.shape, dtype, lazy.device)
     known = _operands.get(key)
@@ -191,11 +199,13 @@ def is_scalar(x: object) -> bool:
 
 def coerce(x: Tensor, other: Operand) -> Tensor:
     """An array or a nested list as a tensor on the device of ``x``; a tensor as it is."""
-    return other if hasattr(other, "lazy") else type(x)._of(other, x.lazy.device)  # type: ignore[return-value,arg-type]
+    return other if hasattr(other, "lazy") else type(x)._of(other, x.lazy.device)  # type: ignore[return-value]
 
 
 def pair(what: str, a: Operand, b: Operand, dtype: DType | None = None) -> tuple[Tensor, Tensor]:
-    """Two operands, at least one a tensor, broadcast to one shape and promoted to one dtype (or cast to ``dtype``)."""
+    """Two operands, at least one a tensor, broadcast to one shape and promoted to one dtype (or cast to
+    ``dtype``).
+    """
     if not hasattr(a, "lazy"):
         right, left = pair(what, b, a, dtype)
         return left, right

@@ -1,4 +1,6 @@
-"""Tensors made from nothing: constants, ranges. Each is a class method of Tensor and a function of the package."""
+"""Tensors made from nothing: constants, ranges. Each is a class method of Tensor and a function of the
+package.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ def full(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A tensor of ``shape`` with every element ``fill_value``. The dtype defaults to the scalar's (float32, int64, bool)."""
+    """A tensor of ``shape`` with every element ``fill_value``. The dtype defaults to the scalar's (float32,
+    int64, bool).
+    """
     sizes = shape_args(shape if isinstance(shape, (tuple, list)) else (shape,), "full")
     if any(n < 0 for n in sizes):
         raise ShapeError(f"a shape can't have negative sizes, got {sizes}")
@@ -73,7 +77,9 @@ def arange(
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """start, start + step, ... below ``stop`` (``arange(n)``: 0 to n-1); int64 if all are integers, else float32."""
+    """start, start + step, ... below ``stop`` (``arange(n)``: 0 to n-1); int64 if all are integers, else
+    float32.
+    """
     if stop is None:
         start, stop = 0, start
     if step == 0:

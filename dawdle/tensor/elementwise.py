@@ -49,7 +49,8 @@ def _operands(x: Tensor, other: object) -> bool:
 
 
 def operator(function: Binary, reflected: bool = False) -> Binary:
-    """``function`` as the method behind an operator: it leaves operands of unknown kinds to their own type."""
+    """``function`` as the method behind an operator: it leaves operands of unknown kinds to their own type.
+    """
 
     def method(x: Tensor, other: Operand) -> Tensor:
         if not _operands(x, other):

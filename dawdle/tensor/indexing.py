@@ -65,8 +65,8 @@ def _expand_masks(x: Tensor, keys: Sequence[Any]) -> list[Any]:
             mask = k.numpy() if hasattr(k, "lazy") else k
             if mask.shape != x.lazy.shape[axis : axis + mask.ndim]:
                 raise IndexingError(
-                    f"a mask of shape {mask.shape} doesn't fit the dimensions {x.lazy.shape[axis : axis + mask.ndim]} "
-                    f"it selects from, of shape {x.lazy.shape}"
+                    f"a mask of shape {mask.shape} doesn't fit the dimensions "
+                    f"{x.lazy.shape[axis : axis + mask.ndim]} it selects from, of shape {x.lazy.shape}"
                 )
             if mask.ndim == 0:
                 out += [None, np.zeros(int(mask), np.int64)]
@@ -98,7 +98,9 @@ def _rank(k: Any) -> int:
 
 
 def normalize(x: Tensor, key: Any) -> Key:
-    """``x[key]``'s key in normal form. Raises IndexingError for too many, out-of-range or unsupported indices."""
+    """``x[key]``'s key in normal form. Raises IndexingError for too many, out-of-range or unsupported
+    indices.
+    """
     shape = x.lazy.shape
     keys = list(key) if isinstance(key, tuple) else [key]
     if sum(k is Ellipsis for k in keys) > 1:
@@ -136,7 +138,8 @@ def normalize(x: Tensor, key: Any) -> Key:
             new_shape.append(n)
         else:
             raise IndexingError(
-                f"can't index with {type(k).__name__} {k!r}; use integers, slices, None, ..., or integer and bool tensors"
+                f"can't index with {type(k).__name__} {k!r}; use integers, slices, None, ..., "
+                "or integer and bool tensors"
             )
     return Key(tuple(ranges), tuple(flips), tuple(new_shape), tuple(arrays))
 
@@ -191,8 +194,8 @@ def wrap_negative(index: Tensor, n: int) -> Tensor:
 def getitem(x: Tensor, key: Any) -> Tensor:
     """The elements that ``key`` names, by NumPy's rules.
 
-    Integer arrays are broadcast together; their shape replaces their dimensions where these are adjacent, else comes first.
-    Tensor indices out of range read as 0.
+    Integer arrays are broadcast together; their shape replaces their dimensions where these are adjacent,
+    else comes first. Tensor indices out of range read as 0.
     """
     k = normalize(x, key)
     part = apply(Op.SLICE, k.ranges, x)
@@ -282,7 +285,8 @@ def _fit(y: Tensor, shape: Shape, x: Tensor) -> Tensor:
         mine = mine[1:]
     if len(mine) > len(shape) or any(a not in (1, b) for a, b in zip(mine[::-1], shape[::-1], strict=False)):
         raise ShapeError(
-            f"can't assign a value of shape {y.lazy.shape} to a part of shape {shape} of a tensor {x.lazy.shape}"
+            f"can't assign a value of shape {y.lazy.shape} to a part of shape {shape} "
+            f"of a tensor {x.lazy.shape}"
         )
     return expand_to(apply(Op.RESHAPE, mine, y), shape)
 
@@ -321,7 +325,8 @@ def _at_least_1d(x: Tensor) -> Tensor:
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """``out[i][j] = x[index[i][j]][j]`` for dim 0, and so on: the result has the index's shape.
 
-    ``index`` may be smaller than ``x`` in other dimensions. Negative indices count from the end; others out of range read 0.
+    ``index`` may be smaller than ``x`` in other dimensions. Negative indices count from the end; others out
+    of range read 0.
     """
     index = coerce(x, index)
     _check_index(index, "gather")
@@ -375,13 +380,16 @@ def _scatter(x: Tensor, dim: int, index: Tensor, src: Operand, how: Op | None, w
 
 @dims
 def scatter(x: Tensor, dim: int, index: Tensor, src: Operand) -> Tensor:
-    """``x`` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on; the last of equal indices stays."""
+    """``x`` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on; the last of equal indices stays.
+    """
     return _scatter(x, dim, index, src, None, "scatter")
 
 
 @dims
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Operand) -> Tensor:
-    """``x`` with each ``src[i][j]`` added at ``[index[i][j]][j]`` for dim 0, and so on. The adjoint of :func:`gather`."""
+    """``x`` with each ``src[i][j]`` added at ``[index[i][j]][j]`` for dim 0, and so on. The adjoint of
+    :func:`gather`.
+    """
     return _scatter(x, dim, index, src, Op.ADD, "scatter_add")
 
 

@@ -95,7 +95,9 @@ def from_numpy(cls: type[Tensor], array: Array, device: str | None = None) -> Te
 
 
 def from_dlpack(cls: type[Tensor], source: Any, device: str | None = None) -> Tensor:
-    """A tensor on the memory of any object with ``__dlpack__``, without a copy where it is C-contiguous host memory."""
+    """A tensor on the memory of any object with ``__dlpack__``, without a copy where it is C-contiguous host
+    memory.
+    """
     try:
         array = np.from_dlpack(source)
     except (BufferError, RuntimeError, TypeError) as error:
@@ -109,14 +111,17 @@ def _realize_now(x: Tensor) -> None:
 
 
 def view(x: Tensor) -> Array:
-    """A read-only array of the elements in the storage dtype, without a copy where the memory is the host's."""
+    """A read-only array of the elements in the storage dtype, without a copy where the memory is the host's.
+    """
     _realize_now(x)
     lazy = x.lazy
     return get_device(lazy.device).view(lazy.arg, lazy.dtype.storage, lazy.shape)
 
 
 def dlpack(x: Tensor, **options: Any) -> Any:
-    """The DLPack capsule of the elements' memory, for ``torch.from_dlpack`` and others. They must not write to it."""
+    """The DLPack capsule of the elements' memory, for ``torch.from_dlpack`` and others. They must not write
+    to it.
+    """
     if x.lazy.dtype is dt.bfloat16:
         raise DTypeError("NumPy's DLPack doesn't know bfloat16; cast with .float() first")
     memory = view(x)
@@ -183,7 +188,8 @@ def length(x: Tensor) -> int:
 def iterate(x: Tensor) -> Iterator[Tensor]:
     """The slices along the first dimension.
 
-    Without gradients the tensor is realised once and cut on the host, so that a loop doesn't compile a kernel for each.
+    Without gradients the tensor is realised once and cut on the host, so that a loop doesn't compile a kernel
+    for each.
     """
     n = length(x)
     if x.requires_grad or is_tracing():
@@ -195,13 +201,17 @@ def iterate(x: Tensor) -> Iterator[Tensor]:
 
 
 def realize(x: Tensor, *others: Tensor) -> Tensor:
-    """Compute the values of these tensors now, together, and let go of the graphs below them. Returns the first."""
+    """Compute the values of these tensors now, together, and let go of the graphs below them. Returns the
+    first.
+    """
     realize_later([t.lazy for t in (x, *others)])
     return x
 
 
 def to(x: Tensor, *args: Any, dtype: object | None = None, device: str | None = None) -> Tensor:
-    """The tensor in another dtype or on another device: ``x.to("CPU")``, ``x.to(float16)``, ``x.to(device=, dtype=)``."""
+    """The tensor in another dtype or on another device: ``x.to("CPU")``, ``x.to(float16)``, ``x.to(device=,
+    dtype=)``.
+    """
     for a in args:
         if isinstance(a, str) and a not in dt.BY_NAME:
             device = a

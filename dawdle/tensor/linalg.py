@@ -1,4 +1,6 @@
-"""Products of tensors: matmul, einsum, linear and attention. Each is a broadcast multiplication and a SUM, never materialised."""
+"""Products of tensors: matmul, einsum, linear and attention. Each is a broadcast multiplication and a SUM,
+never materialised.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,8 @@ def contract(a: Tensor, b: Tensor, axes: Sequence[int]) -> Tensor:
 def matmul(x: Tensor, other: Operand) -> Tensor:
     """Matrix product of (..., m, k) and (..., k, n), batch dimensions broadcast.
 
-    A 1-dimensional operand counts as a row on the left and a column on the right, and that dimension is dropped again.
+    A 1-dimensional operand counts as a row on the left and a column on the right, and that dimension is
+    dropped again.
     """
     y = coerce(x, other)
     a, b = x.lazy.shape, y.lazy.shape
@@ -86,7 +89,8 @@ def outer(x: Tensor, other: Operand) -> Tensor:
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """``x @ weight + bias`` with a weight of shape (in, out), or ``x * weight + bias`` with a 1-dimensional one.
+    """``x @ weight + bias`` with a weight of shape (in, out), or ``x * weight + bias`` with a 1-dimensional
+    one.
 
     PyTorch's form with a weight of shape (out, in) is ``nn.functional.linear``.
     """
@@ -100,9 +104,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def einsum(formula: str, *operands: Any) -> Tensor:
     """Sums of products by Einstein's convention, as NumPy's: ``einsum("bij,bjk->bik", a, b)``.
 
-    Letters name dimensions; those missing in the output are summed; a letter twice in an operand takes the diagonal;
-    "..." stands for dimensions that broadcast. Without "->" the output has the letters that occur once, in order.
-    Operands are contracted in pairs from left to right. Raises ShapeError for formulas that don't fit.
+    Letters name dimensions; those missing in the output are summed; a letter twice in an operand takes the
+    diagonal; "..." stands for dimensions that broadcast. Without "->" the output has the letters that occur
+    once, in order. Operands are contracted in pairs from left to right. Raises ShapeError for formulas that
+    don't fit.
     """
     tensors: list[Tensor] = (
         list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else [*operands]
@@ -136,7 +141,8 @@ def _parse(formula: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
         extra = len(t.lazy.shape) - letters
         if extra < 0 or (extra and "..." not in part):
             raise ShapeError(
-                f"einsum {formula!r}: {part!r} names {letters} dimensions, the operand has shape {t.lazy.shape}"
+                f"einsum {formula!r}: {part!r} names {letters} dimensions, "
+                f"the operand has shape {t.lazy.shape}"
             )
         dots = max(dots, extra if "..." in part else 0)
     ellipsis = "".join(chr(0x10000 + i) for i in range(dots))
@@ -218,8 +224,9 @@ def scaled_dot_product_attention(
 ) -> Tensor:
     """softmax(query @ key^T * scale + mask) @ value, over (..., length, features).
 
-    A bool mask holds where attention is allowed, a float one is added. ``is_causal`` lets a position see those up to itself.
-    ``scale`` defaults to 1 / sqrt(features). Source: Vaswani et al., Attention Is All You Need, 2017.
+    A bool mask holds where attention is allowed, a float one is added. ``is_causal`` lets a position see
+    those up to itself. ``scale`` defaults to 1 / sqrt(features). Source: Vaswani et al., Attention Is All You
+    Need, 2017.
     """
     if is_causal and attn_mask is not None:
         raise ShapeError("scaled_dot_product_attention takes either is_causal or attn_mask, not both")

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 def reshape(x: Tensor, *shape: Any) -> Tensor:
-    """The same elements, in row-major order, under another shape; one size may be -1, to be found from the rest."""
+    """The same elements, in row-major order, under another shape; one size may be -1, to be found from the
+    rest.
+    """
     new = list(shape_args(shape, "reshape"))
     old = x.lazy.shape
     if new.count(-1) > 1:
@@ -170,8 +172,8 @@ def pad_dims(x: Tensor, amounts: Amounts, value: Scalar = 0) -> Tensor:
 def pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: Scalar = 0) -> Tensor:
     """Elements put around the last dimensions.
 
-    ``pad`` is PyTorch's flat form (low and high of the last dimension, then of the one before, ...) or a (low, high) pair
-    for each dimension. ``mode`` is "constant", "reflect", "replicate" or "circular".
+    ``pad`` is PyTorch's flat form (low and high of the last dimension, then of the one before, ...) or a
+    (low, high) pair for each dimension. ``mode`` is "constant", "reflect", "replicate" or "circular".
     """
     n = len(x.lazy.shape)
     if pad and not isinstance(pad[0], int):
@@ -226,7 +228,9 @@ def _pad_from_itself(x: Tensor, axis: int, low: int, high: int, mode: str) -> Te
 
 @dims
 def roll(x: Tensor, shifts: int | Sequence[int], dim: Dim = None) -> Tensor:
-    """Elements moved on by ``shifts`` along ``dim`` (in the flattened tensor by default), those that fall off re-enter."""
+    """Elements moved on by ``shifts`` along ``dim`` (in the flattened tensor by default), those that fall off
+    re-enter.
+    """
     if dim is None:
         if not isinstance(shifts, int):
             raise ShapeError("roll: several shifts need a dim for each")
@@ -330,7 +334,9 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @dims
 def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
-    """Consecutive parts along ``dim``, each of ``split_size`` (the last may be smaller), or of the sizes listed."""
+    """Consecutive parts along ``dim``, each of ``split_size`` (the last may be smaller), or of the sizes
+    listed.
+    """
     shape = x.lazy.shape
     axis = axis_of(dim, len(shape), "split", shape)
     n = shape[axis]

@@ -26,7 +26,9 @@ def batchnorm(
     invstd: Tensor,
     axis: int = 1,
 ) -> Tensor:
-    """(x - mean) * invstd * weight + bias, where each of these holds a number for every element of dimension ``axis``."""
+    """(x - mean) * invstd * weight + bias, where each of these holds a number for every element of dimension
+    ``axis``.
+    """
     shape = x.lazy.shape
     at = axis_of(axis, len(shape), "batchnorm", shape)
 
@@ -43,7 +45,9 @@ def batchnorm(
 
 
 def layernorm(x: Tensor, axis: int | Sequence[int] = -1, eps: float = 1e-5) -> Tensor:
-    """(x - mean) / sqrt(variance + eps) over ``axis``. Source: Ba, Kiros and Hinton, Layer Normalization, 2016."""
+    """(x - mean) / sqrt(variance + eps) over ``axis``. Source: Ba, Kiros and Hinton, Layer Normalization,
+    2016.
+    """
     x = to_float(x)
     wide = widen(x)
     centred = ew.sub(wide, mean(wide, axis, True))
@@ -52,7 +56,9 @@ def layernorm(x: Tensor, axis: int | Sequence[int] = -1, eps: float = 1e-5) -> T
 
 
 def rms_norm(x: Tensor, axis: int | Sequence[int] = -1, eps: float = 1e-6) -> Tensor:
-    """x / sqrt(mean(x^2) + eps) over ``axis``. Source: Zhang and Sennrich, Root Mean Square Layer Normalization, 2019."""
+    """x / sqrt(mean(x^2) + eps) over ``axis``. Source: Zhang and Sennrich, Root Mean Square Layer
+    Normalization, 2019.
+    """
     x = to_float(x)
     wide = widen(x)
     return cast(ew.mul(wide, rsqrt(ew.add(mean(ew.square(wide), axis, True), eps))), x.lazy.dtype)
@@ -82,7 +88,8 @@ def _labels(x: Tensor, target: Tensor, axis: int, what: str) -> None:
     want = x.lazy.shape[:axis] + x.lazy.shape[axis + 1 :]
     if target.lazy.shape != want:
         raise ShapeError(
-            f"{what}: labels of shape {target.lazy.shape} for predictions {x.lazy.shape}; they must have {want}"
+            f"{what}: labels of shape {target.lazy.shape} for predictions {x.lazy.shape}; "
+            f"they must have {want}"
         )
     if not target.lazy.dtype.is_int:
         raise DTypeError(f"{what}: labels must be integers, got {target.lazy.dtype.name}; cast with .long()")
@@ -125,9 +132,11 @@ def nll_loss(
     ignore_index: int | None = -100,
     reduction: str = "mean",
 ) -> Tensor:
-    """Negative of the log-probabilities ``x`` (N, C, ...) at the labels ``target`` (N, ...); (C) and () work too.
+    """Negative of the log-probabilities ``x`` (N, C, ...) at the labels ``target`` (N, ...); (C) and () work
+    too.
 
-    ``weight`` holds a factor for each class, by whose sum the mean is divided. Labels equal to ``ignore_index`` don't count.
+    ``weight`` holds a factor for each class, by whose sum the mean is divided. Labels equal to
+    ``ignore_index`` don't count.
     """
     axis = min(1, len(x.lazy.shape) - 1)
     _labels(x, target, axis, "nll_loss")
@@ -142,10 +151,11 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """-log(softmax(x)) at the labels, for logits (N, C, ...) and integer labels (N, ...) or class probabilities (N, C, ...).
+    """-log(softmax(x)) at the labels, for logits (N, C, ...) and integer labels (N, ...) or class
+    probabilities (N, C, ...).
 
-    The dimension of classes is the second, as in PyTorch. Options as in :func:`nll_loss`; ``label_smoothing`` takes that
-    much of each label and spreads it evenly over the classes.
+    The dimension of classes is the second, as in PyTorch. Options as in :func:`nll_loss`; ``label_smoothing``
+    takes that much of each label and spreads it evenly over the classes.
     """
     axis = min(1, len(x.lazy.shape) - 1)
     if target.lazy.shape == x.lazy.shape and target.lazy.dtype.is_float:

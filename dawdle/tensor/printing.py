@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def represent(x: Tensor) -> str:
-    """``Tensor([...], dtype=..., device=..., requires_grad=...)``; what is as by default is left out. Realises."""
+    """``Tensor([...], dtype=..., device=..., requires_grad=...)``; what is as by default is left out.
+    Realises.
+    """
     name = type(x).__name__
     precision = {"float16": 4, "bfloat16": 3}.get(x.lazy.dtype.name, 4)
     text = np.array2string(numpy(x), separator=", ", prefix=f"{name}(", precision=precision)

@@ -104,7 +104,8 @@ def amax(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 @dims
 def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Smallest element over ``dim`` (all by default), NaN if there is one. Equal elements share the gradient."""
+    """Smallest element over ``dim`` (all by default), NaN if there is one. Equal elements share the gradient.
+    """
     axes = axes_of(dim, x, "min")
     _not_empty(x, axes, "min")
     flip = ew.neg if x.lazy.dtype.is_float else ew.invert
@@ -177,13 +178,17 @@ def logsumexp(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 
 def shifted_logsumexp(x: Tensor, axes: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """(log(sum(exp(x - top))), top) over ``axes``, which keep size 1: apart they are more accurate than their sum."""
+    """(log(sum(exp(x - top))), top) over ``axes``, which keep size 1: apart they are more accurate than their
+    sum.
+    """
     top = _finite_max(x, axes)
     return log(_reduce(Op.SUM, exp(ew.sub(x, top)), axes, True)), top
 
 
 def _finite_max(x: Tensor, axes: Sequence[int]) -> Tensor:
-    """The maximum over ``axes``, or 0 where it is infinite: what may be subtracted without changing the result."""
+    """The maximum over ``axes``, or 0 where it is infinite: what may be subtracted without changing the
+    result.
+    """
     top = _reduce(Op.AMAX, x.detach(), axes, True)
     return ew.where(ew.isfinite(top), top, 0.0)
 

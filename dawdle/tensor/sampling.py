@@ -46,7 +46,8 @@ def threefry(key: tuple[Tensor, Tensor], counter: tuple[Tensor, Tensor]) -> tupl
 class Generator:
     """A stream of random numbers, reproducible by its seed and the same on every device.
 
-    The state on each device is a small tensor (two words of key, two of counter), which a draw advances by rebinding it.
+    The state on each device is a small tensor (two words of key, two of counter), which a draw advances by
+    rebinding it.
     """
 
     def __init__(self, seed: int = 0) -> None:

@@ -5,10 +5,13 @@ import numpy as np
 import pytest
 from table import ROWS, Row, torch
 
-from dawdle import Tensor
+from dawdle import Tensor, config
 
 CASES = [(r, i) for r in ROWS for i in range(len(r.shapes))]
 GRADIENTS = [(r, i) for r, i in CASES if r.gradient]
+
+
+BATCH = 40  # cases whose kernels are compiled together, which is what makes compiling devices quick to test
 
 
 def label(case: object) -> str:
@@ -29,7 +32,9 @@ def layouts(array: np.ndarray) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("row, which", CASES, ids=label)
-def test_values(row, which):
+def test_values(row, which, device):
+    if device != "NUMPY":
+        pytest.skip("test_batches covers devices that compile")
     if not row.available:
         pytest.skip("the reference is PyTorch")
     for kind in row.kinds:
@@ -68,7 +73,9 @@ def is_leaf_input(array: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("row, which", GRADIENTS, ids=label)
-def test_gradients(row, which):
+def test_gradients(row, which, device):
+    if device != "NUMPY":
+        pytest.skip("test_batches covers devices that compile")
     arrays = row.inputs(which)
     rng = np.random.default_rng(which)
     leaves = [Tensor(a, requires_grad=is_leaf_input(a)) for a in arrays]
@@ -99,3 +106,33 @@ def torch_gradients(row: Row, arrays: list[np.ndarray], weights: list[np.ndarray
     out = as_list(row.torch_reference(*leaves))
     sum((o * torch.tensor(w)).sum() for o, w in zip(out, weights, strict=True)).backward()
     return [None if leaf.grad is None else leaf.grad.numpy() for leaf in leaves]
+
+
+def results(row: Row, which: int) -> list[Tensor]:
+    """The outputs and the gradients of a case, unrealised."""
+    arrays = row.inputs(which, "float32")
+    leaves = [Tensor(a, requires_grad=row.gradient and is_leaf_input(a)) for a in arrays]
+    out = as_list(row.call(*leaves))
+    rng = np.random.default_rng(which)
+    loss = scalar(out, [rng.normal(size=o.shape).astype("float32") for o in out]) if row.gradient else None
+    if loss is not None and loss.requires_grad:
+        loss.backward()
+    return [t.detach() for t in out] + [leaf.grad for leaf in leaves if leaf.grad is not None]
+
+
+@pytest.mark.parametrize("start", range(0, len(CASES), BATCH))
+def test_batches(start, device):
+    """Devices that compile give what the interpreter gives: values and gradients of every row."""
+    if device == "NUMPY":
+        pytest.skip("the interpreter is what others are compared with")
+    cases = CASES[start : start + BATCH]
+    mine = [results(row, which) for row, which in cases]
+    with config.override(device="NUMPY"):
+        oracle = [results(row, which) for row, which in cases]
+    Tensor.realize(*[t for group in mine for t in group])
+    Tensor.realize(*[t for group in oracle for t in group])
+    for (row, which), got, want in zip(cases, mine, oracle, strict=True):
+        for a, b in zip(got, want, strict=True):
+            assert a.device == device and a.dtype is b.dtype
+            words = f"{row.name} {row.shapes[which]}"
+            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-4, atol=2e-5, err_msg=words)

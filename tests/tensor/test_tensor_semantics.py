@@ -171,7 +171,7 @@ def test_realising_frees_the_graph_below():
     y = x + 1
     z = y * 2
     z.realize()
-    assert z.lazy.op is Op.BUFFER and not z.lazy.src and z._node is None or not z.requires_grad
+    assert (z.lazy.op is Op.BUFFER and not z.lazy.src and z._node is None) or not z.requires_grad
     check(z, [4, 6])
 
 
