@@ -106,6 +106,7 @@ def test_binary_cross_entropy(reduction):
     compare("binary_cross_entropy", x[inside], target[inside], reduction=reduction, weight=np.float32([2, 3]))
 
 
+@pytest.mark.filterwarnings("ignore:reduction")  # PyTorch's own warning about "mean"
 @pytest.mark.parametrize("reduction", [*REDUCTIONS, "batchmean"])
 @pytest.mark.parametrize("log_target", [False, True])
 def test_kl_div(log_target, reduction):
