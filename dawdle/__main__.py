@@ -46,7 +46,7 @@ def lines() -> Iterator[tuple[str, str]]:
         caches = f"{size_text(target.l1)} L1 and {size_text(target.l2)} L2 a core"
         yield "CPU", f"{target.vector_bytes * 8}-bit vectors, {caches}"
         for n in sorted({1, threads}):
-            top = profile.ceilings(device.library, device.pool, n)
+            top = profile.ceilings(device.library, device.pool, n, again=True)
             words = "1 thread" if n == 1 else f"{n} threads"
             yield (
                 f"ceilings, {words}",

@@ -21,7 +21,7 @@ from dawdle.runtime.plan import build_plan
 from dawdle.runtime.planfile import plan_digest
 from dawdle.runtime.report import report_graph, report_plan
 from dawdle.runtime.structure import Key, canonical
-from dawdle.runtime.trace import is_tracing, refuse
+from dawdle.runtime.trace import assigned, is_tracing, refuse
 
 PLANS = 1024
 REPORTED = 3  # from this DEBUG level on, plans are made anew to be shown
@@ -56,11 +56,12 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
 
 
 def realize_later(buffers: Sequence[LazyBuffer]) -> None:
-    """As :func:`realize`, where nobody reads the values yet: in a function that @jit traces it can wait for
-    the end.
+    """As :func:`realize`, where nobody reads the values yet: in a function that @jit traces it can wait.
+
+    What has been assigned before and isn't computed yet is computed as well, in one go with ``buffers``.
     """
     if not is_tracing():
-        realize(buffers)
+        realize([*buffers, *assigned()])
 
 
 def move(copies: Sequence[LazyBuffer]) -> None:

@@ -18,10 +18,12 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 from dawdle.errors import JitError
 from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.ops import Op
 
 
 class Handle(Protocol):
@@ -130,6 +132,9 @@ class Recorder:
 class _Active(threading.local):
     recorder: Recorder | None = None
 
+    def __init__(self) -> None:
+        self.assigned: dict[int, weakref.ref[Any]] = {}  # by id, because == of tensors is elementwise
+
 
 _active = _Active()
 
@@ -155,6 +160,19 @@ def note_rebind(handle: Handle) -> None:
     """``handle.lazy`` is about to be replaced."""
     if _active.recorder is not None:
         _active.recorder.rebind(handle)
+    else:
+        known = _active.assigned
+        known[id(handle)] = weakref.ref(handle, partial(known.pop, id(handle)))
+
+
+def assigned() -> list[LazyBuffer]:
+    """The values, not computed yet, of living handles that this thread has rebound since it was last asked.
+
+    Running statistics that nobody reads while training would be an ever longer graph if nobody asked.
+    """
+    handles = [ref() for ref in list(_active.assigned.values())]
+    _active.assigned.clear()
+    return [handle.lazy for handle in handles if handle is not None and handle.lazy.op is not Op.BUFFER]
 
 
 def note_attribute(owner: Any, name: str, written: bool) -> None:

@@ -10,7 +10,7 @@ import weakref
 import numpy as np
 import pytest
 
-from dawdle import config
+from dawdle import Tensor, config
 from dawdle.dtype import ALL, BY_NAME, bfloat16, float32, float64, int64, to_storage
 from dawdle.errors import DeviceError, OutOfMemoryError
 from dawdle.lazy import build
@@ -122,6 +122,23 @@ def test_deep_chains_and_diamonds(device):
     realize([diamond])
     np.testing.assert_array_equal(load(chain), load(x))
     np.testing.assert_array_equal(load(diamond), load(x) * np.float32(2.0**60))
+
+
+def test_what_was_assigned_is_realised_with_the_next_realize():
+    with config.override(device="CPU"):
+        mean, x = Tensor.zeros(3), Tensor([1.0, 2.0, 3.0])
+        for i in range(1, 4):
+            mean.assign(mean + x)
+            local = Tensor.zeros(3)
+            local.assign(x)
+            dead = weakref.ref(local)
+            del local
+            (x * 2).realize()
+            assert mean.lazy.is_realized and dead() is None
+            np.testing.assert_array_equal(mean.numpy(), [i, 2 * i, 3 * i])
+        mean.assign(mean * 2)
+        (x * 3).sum().item()  # reading one value computes no other
+        assert not mean.lazy.is_realized
 
 
 def test_the_second_step_is_not_scheduled(monkeypatch):
