@@ -39,6 +39,7 @@ from dawdle.tensor import (
     printing,
     reduce,
     sampling,
+    sorting,
     transcendental,
 )
 from dawdle.tensor import (
@@ -319,6 +320,7 @@ class Tensor:
     rand = classmethod(sampling.rand)
     randn = classmethod(sampling.randn)
     randint = classmethod(sampling.randint)
+    randperm = classmethod(sampling.randperm)
     uniform = classmethod(sampling.uniform)
     normal = classmethod(sampling.normal)
     rand_like = sampling.rand_like
@@ -461,6 +463,7 @@ class Tensor:
     scatter, scatter_add, index_add = indexing.scatter, indexing.scatter_add, indexing.index_add
     masked_select, nonzero, one_hot = indexing.masked_select, indexing.nonzero, indexing.one_hot
     select, narrow = indexing.select, indexing.narrow
+    argsort, sort, topk, median = sorting.argsort, sorting.sort, sorting.topk, sorting.median
 
     # ---- products, layers
 

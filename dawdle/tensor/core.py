@@ -173,7 +173,7 @@ def operand(x: Tensor, value: Scalar, dtype: DType) -> Tensor:
     """A number as an operand beside ``x``: equal ones share a graph node, as nobody realises it on its own.
     """
     lazy = x.lazy
-    key = (value, value == 0 and math.copysign(1, value) < 0, lazy.shape, dtype, lazy.device)
+    key = (value, value == 0 and math.copysign(1, value) < 0, lazy.shape, dtype.name, lazy.device)
     known = _operands.get(key)
     return x._new(known or _operands.put(key, build.full(lazy.shape, value, dtype, lazy.device)), DETACHED)
 

@@ -18,6 +18,7 @@ from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.core import apply, cast, constant, shape_args
 from dawdle.tensor.creation import float_dtype
+from dawdle.tensor.sorting import argsort
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -189,6 +190,16 @@ def randint(
     word = ew.bitor(ew.lshift(cast(first, uint64), 32), cast(second, uint64))
     out = ew.add(cast(ew.mod(word, high - low), DEFAULT_INT), low)  # biased by less than (high - low) / 2**64
     return cast(out, kind).reshape(sizes)
+
+
+def randperm(
+    cls: type[Tensor], n: int, device: str | None = None, generator: Generator | None = None
+) -> Tensor:
+    """The integers below ``n`` in random order; int64."""
+    first, second = _draw(cls, n, device, generator)
+    word = ew.bitor(ew.lshift(cast(first, uint64), 32), cast(second, uint64))
+    out: Tensor = argsort(word)
+    return out
 
 
 def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:

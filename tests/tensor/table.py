@@ -1,7 +1,7 @@
 """Every operation of Tensor as one row: how it is called, what NumPy or PyTorch gives, and on which inputs.
 
-A row's inputs are drawn from its domain in float64 for each of its shapes. ``reference`` takes arrays; ``torch_reference``
-takes torch tensors, and serves for gradients too. Adding an operation means adding a row.
+A row's inputs are drawn from its domain in float64 for each of its shapes. ``reference`` takes arrays;
+``torch_reference`` takes torch tensors, and serves for gradients too. Adding an operation means adding a row.
 """
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class Row:
 ROWS: list[Row] = []
 
 
-def row(name: str, call: Callable[..., Any], reference: Any = None, torch_reference: Any = None, **options: Any) -> None:
+def row(name: str, call: Callable[..., Any], reference: Any = None, torch_reference: Any = None,
+    **options: Any) -> None:
     ROWS.append(Row(name, call, reference, torch_reference, **options))
 
 
@@ -98,7 +99,8 @@ binary("logaddexp", Tensor.logaddexp, np.logaddexp, lambda a, b: torch.logaddexp
 binary("int add", lambda a, b: a + b, np.add, domain="int", gradient=False)
 binary("int floordiv", lambda a, b: a // b, np.floor_divide, domain=("int", "nonzero"), gradient=False)
 binary("int mod", lambda a, b: a % b, np.mod, domain=("int", "nonzero"), gradient=False)
-binary("int div", lambda a, b: a / b, lambda a, b: (a / b).astype("f"), domain=("int", "nonzero"), gradient=False)
+binary("int div", lambda a, b: a / b, lambda a, b: (a / b).astype("f"), domain=("int", "nonzero"),
+    gradient=False)
 binary("int pow", lambda a, b: a**b, np.power, domain=("int", "count"), gradient=False)
 binary("int min", Tensor.minimum, np.minimum, domain="int", gradient=False)
 binary("and", lambda a, b: a & b, np.bitwise_and, domain="int", gradient=False)
@@ -110,14 +112,17 @@ binary("bool add", lambda a, b: a + b, np.add, domain="bits", gradient=False)
 binary("logical", lambda a, b: a.logical_and(b) ^ a.logical_or(b), lambda a, b: (a != 0) ^ (b != 0),
        domain=("int", "bits"), gradient=False)  # fmt: skip
 for symbol, compare in {
-    "lt": np.less, "gt": np.greater, "le": np.less_equal, "ge": np.greater_equal, "eq": np.equal, "ne": np.not_equal
+    "lt": np.less, "gt": np.greater, "le": np.less_equal, "ge": np.greater_equal, "eq": np.equal,
+    "ne": np.not_equal
 }.items():  # fmt: skip
     for domain in ("normal", "int"):
         binary(f"{symbol} {domain}", getattr(Tensor, symbol), compare, domain=domain, gradient=False)
-binary("isclose", lambda a, b: a.isclose(b * 0 + a * 1.000001), lambda a, b: np.ones(np.broadcast(a, b).shape, bool),
+binary("isclose", lambda a, b: a.isclose(b * 0 + a * 1.000001), lambda a, b: np.ones(np.broadcast(a,
+    b).shape, bool),
        gradient=False)  # fmt: skip
 binary("lerp", lambda a, b: a.lerp(b, 0.3), lambda a, b: a + 0.3 * (b - a))
-binary("where", lambda a, b: (a > 0.1).where(a, b), lambda a, b: np.where(a > 0.1, a, b), domain=("away", "normal"))
+binary("where", lambda a, b: (a > 0.1).where(a, b), lambda a, b: np.where(a > 0.1, a, b), domain=("away",
+    "normal"))
 
 # ---- functions of one element
 
@@ -154,7 +159,8 @@ unary("clamp min", lambda a: a.clamp(min=0.2), lambda a: np.maximum(a, 0.2), lam
 unary("int clamp", lambda a: a.clamp(-2, 3), lambda a: np.clip(a, -2, 3), domain="int", gradient=False)
 unary("isnan", lambda a: (a * math.nan).isnan(), lambda a: np.isnan(a * np.nan), gradient=False)
 unary("isinf", lambda a: (a / 0.0).isinf(), lambda a: np.isinf(a / 0.0), gradient=False)
-unary("isfinite", lambda a: (1 / a.floor()).isfinite(), lambda a: np.isfinite(1 / np.floor(a)), gradient=False)
+unary("isfinite", lambda a: (1 / a.floor()).isfinite(), lambda a: np.isfinite(1 / np.floor(a)),
+    gradient=False)
 unary("invert", lambda a: ~a, np.invert, domain="int", gradient=False)
 unary("not", lambda a: ~a, np.invert, domain="bits", gradient=False)
 unary("logical_not", Tensor.logical_not, np.logical_not, domain="count", gradient=False)
@@ -214,9 +220,11 @@ for dim in (None, 0, -1, (0, 1)):
         row(f"int max {label}", *both(Tensor.max, np.max), shapes=LINES, domain="int", gradient=False)
         row(f"int min {label}", *both(Tensor.min, np.min), shapes=LINES, domain="int", gradient=False)
         row(f"bool sum {label}", *both(Tensor.sum, np.sum), shapes=LINES, domain="bits", gradient=False)
-        row(f"logsumexp {label}", *both(Tensor.logsumexp, lambda a, **k: np.log(np.sum(np.exp(a), **k))), shapes=LINES)
+        row(f"logsumexp {label}", *both(Tensor.logsumexp, lambda a, **k: np.log(np.sum(np.exp(a), **k))),
+            shapes=LINES)
         if not isinstance(dim, tuple):
-            row(f"argmax {label}", *both(Tensor.argmax, np.argmax), shapes=LINES, domain="int", gradient=False)
+            row(f"argmax {label}", *both(Tensor.argmax, np.argmax), shapes=LINES, domain="int",
+                gradient=False)
             row(f"argmin {label}", *both(Tensor.argmin, np.argmin), shapes=LINES, gradient=False)
 row("sum 0-d", lambda a: a.sum(0), lambda a: a, shapes=(((),),))
 row("prod with zeros", lambda a: (a * Tensor([1.0, 0.0, 1.0, 1.0])).prod(1), None,
@@ -228,7 +236,8 @@ row("cumsum", lambda a: a.cumsum(1), lambda a: np.cumsum(a, 1), lambda a: a.cums
 row("cumprod", lambda a: a.cumprod(1), lambda a: np.cumprod(a, 1), lambda a: a.cumprod(1), shapes=LINES)
 row("cumprod with zeros", lambda a: (a * Tensor([1.0, 0.0, 1.0, 0.0])).cumprod(1), None,
     lambda a: (a * torch.tensor([1.0, 0.0, 1.0, 0.0])).cumprod(1), shapes=(((3, 4),),))  # fmt: skip
-row("cummax", lambda a: a.cummax(1), lambda a: np.maximum.accumulate(a, 1), lambda a: a.cummax(1)[0], shapes=LINES)
+row("cummax", lambda a: a.cummax(1), lambda a: np.maximum.accumulate(a, 1), lambda a: a.cummax(1)[0],
+    shapes=LINES)
 row("norm", Tensor.norm, np.linalg.norm, lambda a: a.norm(), shapes=(((3, 4),), ((7,),)))
 row("norm 1", lambda a: a.norm(1, 0), lambda a: np.abs(a).sum(0), shapes=LINES, domain="away")
 row("normalize", lambda a: a.normalize(dim=1), None, lambda a: F.normalize(a, dim=1), shapes=LINES)
@@ -250,7 +259,8 @@ row("movedim", lambda a: a.movedim(0, 2), lambda a: np.moveaxis(a, 0, 2), shapes
 row("squeeze", lambda a: a.squeeze(), lambda a: a.squeeze(), shapes=(((1, 3, 1),), ((2,),), ((),)))
 row("squeeze dim", lambda a: a.squeeze(0), lambda a: a.squeeze(0), shapes=(((1, 3, 1),),))
 row("unsqueeze", lambda a: a.unsqueeze(-1), lambda a: a[..., None], shapes=(((2, 3),), ((),)))
-row("expand", lambda a: a.expand(2, -1, 4), lambda a: np.broadcast_to(a, (2, 3, 4)), shapes=(((3, 1),), ((1, 3, 1),)))
+row("expand", lambda a: a.expand(2, -1, 4), lambda a: np.broadcast_to(a, (2, 3, 4)), shapes=(((3, 1),), ((1,
+    3, 1),)))
 row("flip", lambda a: a.flip(0, 2), lambda a: np.flip(a, (0, 2)), shapes=CUBE)
 row("pad", lambda a: a.pad((1, 2, 0, 1)), lambda a: np.pad(a, ((0, 0), (0, 1), (1, 2))), shapes=CUBE)
 row("pad value", lambda a: a.pad(((1, 0), (0, 0), (2, 1)), value=-3.0),
@@ -265,9 +275,12 @@ row("repeat", lambda a: a.repeat(2, 1, 3), lambda a: np.tile(a, (2, 1, 3)), shap
 row("repeat_interleave", lambda a: a.repeat_interleave(2, 1), lambda a: np.repeat(a, 2, 1), shapes=CUBE)
 row("cat", lambda a, b: Tensor.cat([a, b, a], 1), lambda a, b: np.concatenate([a, b, a], 1),
     shapes=(((2, 3), (2, 1)), ((2, 0), (2, 2)), ((0, 3), (0, 3))))  # fmt: skip
-row("cat method", lambda a, b: a.cat(b, dim=-1), lambda a, b: np.concatenate([a, b], -1), shapes=(((2, 3), (2, 1)),))
-row("stack", lambda a, b: Tensor.stack([a, b], dim=1), lambda a, b: np.stack([a, b], 1), shapes=(((2, 3), (2, 3)),))
-row("stack method", lambda a, b: a.stack(b, a), lambda a, b: np.stack([a, b, a]), shapes=(((2, 3), (2, 3)), ((), ())))
+row("cat method", lambda a, b: a.cat(b, dim=-1), lambda a, b: np.concatenate([a, b], -1), shapes=(((2, 3),
+    (2, 1)),))
+row("stack", lambda a, b: Tensor.stack([a, b], dim=1), lambda a, b: np.stack([a, b], 1), shapes=(((2, 3),
+    (2, 3)),))
+row("stack method", lambda a, b: a.stack(b, a), lambda a, b: np.stack([a, b, a]), shapes=(((2, 3), (2, 3)),
+    ((), ())))
 row("split", lambda a: a.split(2, 1), lambda a: [a[:, :2], a[:, 2:]], shapes=CUBE)
 row("split sizes", lambda a: a.split([1, 3], -1), lambda a: np.split(a, [1], -1), shapes=CUBE)
 row("chunk", lambda a: a.chunk(3, -1), lambda a: [a[..., :2], a[..., 2:]], shapes=CUBE)
@@ -278,35 +291,44 @@ row("diagonal offset", lambda a: a.diagonal(-1, 0, 2), lambda a: np.diagonal(a, 
 row("diagonal outside", lambda a: a.diagonal(9), lambda a: np.diagonal(a, 9), shapes=(((3, 4),),))
 row("tril", lambda a: a.tril(), np.tril, shapes=CUBE)
 row("triu", lambda a: a.triu(1), lambda a: np.triu(a, 1), shapes=CUBE)
-row("contiguous", lambda a: a.permute(2, 0, 1).contiguous() * 2, lambda a: a.transpose(2, 0, 1) * 2, shapes=CUBE)
+row("contiguous", lambda a: a.permute(2, 0, 1).contiguous() * 2, lambda a: a.transpose(2, 0, 1) * 2,
+    shapes=CUBE)
 
 # ---- indexing
 
 I1, I2 = np.array([2, 0, -1, 2]), np.array([[0, 1], [1, -2]])
 for name, key in {
     "int": 1, "negative int": (-1, 0), "slice": (slice(None), slice(1, 3)), "step": (0, slice(None, None, 2)),
-    "negative step": (slice(None, None, -1), slice(None, None, -2)), "empty": (slice(2, 1),), "ellipsis": (..., 1),
-    "none": (None, 0, None, ..., None), "reversed range": (slice(None), slice(2, 0, -1)), "whole": (slice(None),),
+    "negative step": (slice(None, None, -1), slice(None, None, -2)), "empty": (slice(2, 1),),
+    "ellipsis": (..., 1),
+    "none": (None, 0, None, ..., None), "reversed range": (slice(None), slice(2, 0, -1)),
+    "whole": (slice(None),),
 }.items():  # fmt: skip
     row(f"getitem {name}", lambda a, key=key: a[key], lambda a, key=key: a[key], shapes=CUBE)
 for name, key in {
-    "array": (I2,), "list": ([1, 0, 1],), "array last": (..., I1), "two arrays": (I2, I2), "apart": (I2, slice(1, 3), I2),
+    "array": (I2,), "list": ([1, 0, 1],), "array last": (..., I1), "two arrays": (I2, I2), "apart": (I2,
+    slice(1, 3), I2),
     "array and int": (slice(None), I1 % 3, 1), "broadcast arrays": (np.array([[0], [1]]), np.array([0, 2])),
-    "empty array": (np.zeros(0, int),), "mask": (np.array([True, False]),), "mask and none": (None, np.array([False, True])),
+    "empty array": (np.zeros(0, int),), "mask": (np.array([True, False]),), "mask and none": (None,
+    np.array([False, True])),
 }.items():  # fmt: skip
     row(f"getitem {name}", lambda a, key=key: a[tuple(key)],
-        lambda a, key=key: a[tuple(np.asarray(k) if isinstance(k, list) else k for k in key)], shapes=CUBE)  # fmt: skip
+        lambda a, key=key: a[tuple(np.asarray(k) if isinstance(k, list) else k for k in key)],
+            shapes=CUBE)  # fmt: skip
 row("getitem mask of shape", lambda a: a[np.arange(24).reshape(2, 3, 4) % 5 == 0],
     lambda a: a[np.arange(24).reshape(2, 3, 4) % 5 == 0], shapes=CUBE)  # fmt: skip
-row("embedding", lambda w, i: w[i], lambda w, i: w[i], None, shapes=(((6, 3), (2, 5)),), domain=("normal", "count"))
+row("embedding", lambda w, i: w[i], lambda w, i: w[i], None, shapes=(((6, 3), (2, 5)),), domain=("normal",
+    "count"))
 row("gather", lambda a, i: a.gather(1, i % 4), None, lambda a, i: a.gather(1, i % 4),
     shapes=(((3, 4), (3, 2)), ((3, 4), (2, 6)), ((3, 4), (3, 0))), domain=("normal", "count"))  # fmt: skip
 row("take_along_dim", lambda a, i: a.take_along_dim(i % 4, 1), lambda a, i: np.take_along_axis(a, i % 4, 1),
     shapes=(((3, 4), (3, 2)), ((3, 4), (1, 2))), domain=("normal", "count"))  # fmt: skip
 row("index_select", lambda a, i: a.index_select(1, i % 4), lambda a, i: a[:, i % 4], shapes=(((3, 4), (5,)),),
     domain=("normal", "count"))  # fmt: skip
-row("scatter_add", lambda a, i, b: a.scatter_add(1, i % 4, b), None, lambda a, i, b: a.scatter_add(1, i % 4, b),
-    shapes=(((3, 4), (3, 2), (3, 2)), ((3, 4), (2, 3), (2, 3))), domain=("normal", "count", "normal"))  # fmt: skip
+row("scatter_add", lambda a, i, b: a.scatter_add(1, i % 4, b), None, lambda a, i, b: a.scatter_add(1, i % 4,
+    b),
+    shapes=(((3, 4), (3, 2), (3, 2)), ((3, 4), (2, 3), (2, 3))), domain=("normal", "count",
+        "normal"))  # fmt: skip
 row("scatter", lambda a, b: a.scatter(1, Tensor([[0, 2], [1, 0]]), b), None,
     lambda a, b: a.scatter(1, torch.tensor([[0, 2], [1, 0]]), b), shapes=(((2, 3), (2, 2)),))  # fmt: skip
 row("index_add", lambda a, b: a.index_add(0, Tensor([1, 1, 0]), b), None,
@@ -314,7 +336,8 @@ row("index_add", lambda a, b: a.index_add(0, Tensor([1, 1, 0]), b), None,
 row("one_hot", lambda i: i.one_hot(7), lambda i: np.eye(7, dtype=int)[i], domain="count", gradient=False)
 row("select", lambda a: a.select(1, -1), lambda a: a[:, -1], shapes=CUBE)
 row("narrow", lambda a: a.narrow(2, 1, 2), lambda a: a[:, :, 1:3], shapes=CUBE)
-row("masked_select", lambda a: a.masked_select(Tensor([True, False, True, False])), lambda a: a[..., ::2].reshape(-1),
+row("masked_select", lambda a: a.masked_select(Tensor([True, False, True, False])), lambda a: a[...,
+    ::2].reshape(-1),
     shapes=CUBE)  # fmt: skip
 
 
@@ -333,19 +356,40 @@ def assigned(key: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
 
 for name, (key, shape) in {
-    "int": (1, (3, 4)), "broadcast": (slice(None), (4,)), "scalar": ((0, 1, 2), ()), "step": ((0, slice(None, None, 2)), (2, 4)),
-    "negative step": ((slice(None), slice(None, None, -1)), (2, 3, 4)), "negative stride": ((..., slice(None, None, -2)), (2,)),
-    "array": ((slice(None), np.array([0, 2])), (2, 2, 4)), "arrays": ((np.array([0, 1]), np.array([2, 0])), (2, 4)),
-    "mask": (np.array([False, True]), (1, 3, 4)), "mask scalar": (np.arange(24).reshape(2, 3, 4) % 2 == 0, ()),
+    "int": (1, (3, 4)), "broadcast": (slice(None), (4,)), "scalar": ((0, 1, 2), ()), "step": ((0,
+    slice(None, None, 2)), (2, 4)),
+    "negative step": ((slice(None), slice(None, None, -1)), (2, 3, 4)), "negative stride": ((...,
+    slice(None, None, -2)), (2,)),
+    "array": ((slice(None), np.array([0, 2])), (2, 2, 4)), "arrays": ((np.array([0, 1]), np.array([2, 0])),
+    (2, 4)),
+    "mask": (np.array([False, True]), (1, 3, 4)), "mask scalar": (np.arange(24).reshape(2, 3, 4) % 2 == 0,
+    ()),
     "mask values": (np.arange(24).reshape(2, 3, 4) % 2 == 0, (12,)), "empty": (slice(0, 0), (3, 4)),
     "leading ones": (0, (1, 1, 3, 4)),
 }.items():  # fmt: skip
     row(f"setitem {name}", *assigned(key), shapes=(((2, 3, 4), shape),))
 
+# ---- sorting
+
+row("sort", lambda a: a.sort(1), None, lambda a: a.sort(1), shapes=CUBE)
+row("sort descending", lambda a: a.sort(0, descending=True), None, lambda a: a.sort(0, descending=True),
+    shapes=CUBE)
+row("argsort stable", lambda a: a.argsort(), lambda a: np.argsort(a, kind="stable"), shapes=(((9,),), ((3,
+    7),), ((0,),)),
+    domain="count", gradient=False)  # fmt: skip
+row("argsort down", lambda a: a.argsort(0, descending=True), None,
+    lambda a: torch.argsort(a, dim=0, descending=True, stable=True), shapes=(((9,),), ((3, 7),)),
+        domain="count", gradient=False)  # fmt: skip
+row("topk", lambda a: a.topk(2, -1), None, lambda a: a.topk(2, -1), shapes=CUBE)
+row("topk smallest", lambda a: a.topk(2, 1, largest=False), None, lambda a: a.topk(2, 1, largest=False),
+    shapes=CUBE)
+row("median", lambda a: a.median(1), None, lambda a: a.median(1)[0], shapes=CUBE)
+
 # ---- products
 
 row("matmul", lambda a, b: a @ b, np.matmul, lambda a, b: a @ b, shapes=(
-    ((3, 4), (4, 5)), ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 2)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (5, 4, 2)),
+    ((3, 4), (4, 5)), ((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 2)), ((2, 3, 4), (4, 5)), ((2, 1, 3, 4), (5,
+    4, 2)),
     ((4,), (2, 4, 3)), ((2, 3, 4), (4,)), ((3, 0), (0, 2)), ((0, 3), (3, 2)), ((1, 1), (1, 1)),
 ))  # fmt: skip
 row("int matmul", lambda a, b: a @ b, np.matmul, shapes=(((3, 4), (4, 5)),), domain="int", gradient=False)
@@ -355,21 +399,27 @@ row("outer", Tensor.outer, np.outer, shapes=(((4,), (3,)),))
 row("cross", Tensor.cross, np.cross, shapes=(((4, 3), (4, 3)),))
 row("linear", lambda x, w, b: x.linear(w, b), lambda x, w, b: x @ w + b, shapes=(((2, 5, 4), (4, 3), (3,)),))
 for formula, shapes in {
-    "ij,jk->ik": ((2, 3), (3, 4)), "ij->ji": ((2, 3),), "ii->i": ((3, 3),), "ii": ((3, 3),), "ij->": ((2, 3),),
-    "bij,bjk->bik": ((2, 3, 4), (2, 4, 5)), "...ij,...jk->...ik": ((2, 3, 4), (2, 4, 5)), "i,j->ij": ((2,), (3,)),
+    "ij,jk->ik": ((2, 3), (3, 4)), "ij->ji": ((2, 3),), "ii->i": ((3, 3),), "ii": ((3, 3),), "ij->": ((2,
+    3),),
+    "bij,bjk->bik": ((2, 3, 4), (2, 4, 5)), "...ij,...jk->...ik": ((2, 3, 4), (2, 4, 5)), "i,j->ij": ((2,),
+    (3,)),
     "ij,jk": ((2, 3), (3, 4)), "bhqd,bhkd->bhqk": ((2, 2, 3, 4), (2, 2, 5, 4)), "ij,ij->i": ((2, 3), (2, 3)),
     "ab,bc,cd->ad": ((2, 3), (3, 4), (4, 2)), "...a->...": ((2, 3),), "iij,j->ji": ((2, 2, 3), (3,)),
-    "ij,kj->ik": ((2, 3), (4, 3)), "abc,cd,e->be": ((2, 3, 4), (4, 5), (2,)), "i...,i->...": ((3, 2, 4), (3,)),
+    "ij,kj->ik": ((2, 3), (4, 3)), "abc,cd,e->be": ((2, 3, 4), (4, 5), (2,)), "i...,i->...": ((3, 2, 4), (3,
+    )),
 }.items():  # fmt: skip
     row(f"einsum {formula}", lambda *a, formula=formula: Tensor.einsum(formula, *a),
         lambda *a, formula=formula: np.einsum(formula, *a), shapes=(shapes,))  # fmt: skip
 ATTEND = (((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 7)),)
-row("attention", Tensor.scaled_dot_product_attention, None, lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
+row("attention", Tensor.scaled_dot_product_attention, None, lambda q, k,
+    v: F.scaled_dot_product_attention(q, k, v),
     shapes=ATTEND)  # fmt: skip
 row("attention causal", lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=True), None,
-    lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), shapes=(((1, 2, 5, 4),) * 3,))  # fmt: skip
+    lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), shapes=(((1, 2, 5, 4),) * 3,
+        ))  # fmt: skip
 row("attention mask", lambda q, k, v, m: q.scaled_dot_product_attention(k, v, attn_mask=m), None,
-    lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), shapes=((*ATTEND[0], (5, 6)),))  # fmt: skip
+    lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), shapes=((*ATTEND[0], (5, 6)),
+        ))  # fmt: skip
 
 
 def convolution(name: str, shapes: Any, **options: Any) -> None:
@@ -377,7 +427,8 @@ def convolution(name: str, shapes: Any, **options: Any) -> None:
     bias = len(shapes) > 2
     theirs = {1: "conv1d", 2: "conv2d", 3: "conv3d"}[n]
     row(f"conv {name}", lambda x, w, *b: getattr(x, theirs)(w, *b, **options), None,
-        lambda x, w, *b: getattr(F, theirs)(x, w, *(b if bias else (None,)), **options), shapes=(shapes,))  # fmt: skip
+        lambda x, w, *b: getattr(F, theirs)(x, w, *(b if bias else (None,)), **options), shapes=(shapes,
+            ))  # fmt: skip
 
 
 convolution("2d", ((2, 3, 6, 5), (4, 3, 3, 3), (4,)))
@@ -389,53 +440,67 @@ convolution("2d depthwise", ((2, 4, 5, 5), (4, 1, 3, 3)), groups=4, padding=1)
 convolution("2d same", ((1, 2, 5, 6), (2, 2, 3, 4)), padding="same")
 convolution("1d", ((2, 3, 9), (4, 3, 3), (4,)), stride=2, padding=1)
 convolution("3d", ((1, 2, 4, 5, 4), (3, 2, 2, 3, 2)), padding=1)
-row("conv unbatched", lambda x, w: x.conv2d(w), None, lambda x, w: F.conv2d(x, w), shapes=(((3, 5, 5), (4, 3, 3, 3)),))
+row("conv unbatched", lambda x, w: x.conv2d(w), None, lambda x, w: F.conv2d(x, w), shapes=(((3, 5, 5), (4,
+    3, 3, 3)),))
 row("conv asymmetric", lambda x, w: x.conv2d(w, padding=((1, 0), (0, 2))), None,
     lambda x, w: F.conv2d(F.pad(x, (0, 2, 1, 0)), w), shapes=(((1, 2, 4, 4), (2, 2, 3, 3)),))  # fmt: skip
 for name, options in {
-    "plain": {}, "stride": {"stride": 2}, "padding": {"stride": 2, "padding": 1, "output_padding": 1}, "groups": {"groups": 2},
+    "plain": {}, "stride": {"stride": 2}, "padding": {"stride": 2, "padding": 1, "output_padding": 1},
+    "groups": {"groups": 2},
     "dilation": {"dilation": 2, "padding": 1},
 }.items():  # fmt: skip
     row(f"conv_transpose {name}", lambda x, w, options=options: x.conv_transpose2d(w, **options), None,
-        lambda x, w, options=options: F.conv_transpose2d(x, w, **options), shapes=(((2, 4, 3, 4), (4, 2, 3, 3)),))  # fmt: skip
+        lambda x, w, options=options: F.conv_transpose2d(x, w, **options), shapes=(((2, 4, 3, 4), (4, 2, 3,
+            3)),))  # fmt: skip
 IMAGE = (((2, 3, 6, 7),),)
 for name, options in {
-    "2": {"kernel_size": 2}, "3 2 1": {"kernel_size": 3, "stride": 2, "padding": 1}, "tuple": {"kernel_size": (2, 3), "stride": 1},
-    "ceil": {"kernel_size": 3, "stride": 2, "ceil_mode": True}, "ceil padded": {"kernel_size": 3, "padding": 1, "ceil_mode": True},
+    "2": {"kernel_size": 2}, "3 2 1": {"kernel_size": 3, "stride": 2, "padding": 1},
+    "tuple": {"kernel_size": (2, 3), "stride": 1},
+    "ceil": {"kernel_size": 3, "stride": 2, "ceil_mode": True}, "ceil padded": {"kernel_size": 3,
+    "padding": 1, "ceil_mode": True},
 }.items():  # fmt: skip
     row(f"max_pool {name}", lambda x, options=options: x.max_pool2d(**options), None,
         lambda x, options=options: F.max_pool2d(x, **options), shapes=IMAGE, domain="distinct")  # fmt: skip
     for counted in (True, False):
         row(f"avg_pool {name} {counted}",
-            lambda x, options=options, counted=counted: x.avg_pool2d(**options, count_include_pad=counted), None,
+            lambda x, options=options, counted=counted: x.avg_pool2d(**options, count_include_pad=counted),
+                None,
             lambda x, options=options, counted=counted: F.avg_pool2d(x, **options, count_include_pad=counted),
             shapes=IMAGE)  # fmt: skip
-row("max_pool dilated", lambda x: x.max_pool2d(2, 1, dilation=2), None, lambda x: F.max_pool2d(x, 2, 1, dilation=2),
+row("max_pool dilated", lambda x: x.max_pool2d(2, 1, dilation=2), None, lambda x: F.max_pool2d(x, 2, 1,
+    dilation=2),
     shapes=IMAGE, domain="distinct")  # fmt: skip
 row("batchnorm", lambda x, w, b, m, v: x.batchnorm(w, b, m, (v + 1e-5).rsqrt()), None,
     lambda x, w, b, m, v: (x - m[:, None]) * (v + 1e-5).rsqrt()[:, None] * w[:, None] + b[:, None],
-    shapes=(((2, 3, 4), (3,), (3,), (3,), (3,)),), domain=("normal", "normal", "normal", "normal", "positive"))  # fmt: skip
+    shapes=(((2, 3, 4), (3,), (3,), (3,), (3,)),), domain=("normal", "normal", "normal", "normal",
+        "positive"))  # fmt: skip
 
 # ---- losses
 
 LABELLED = {"shapes": (((5, 4), (5,)),), "domain": ("normal", "count")}
-row("cross_entropy", lambda x, y: x.cross_entropy(y % 4), None, lambda x, y: F.cross_entropy(x, y % 4), **LABELLED)
-row("sparse xent", lambda x, y: x.sparse_categorical_crossentropy(y % 4), None, lambda x, y: F.cross_entropy(x, y % 4),
+row("cross_entropy", lambda x, y: x.cross_entropy(y % 4), None, lambda x, y: F.cross_entropy(x, y % 4),
+    **LABELLED)
+row("sparse xent", lambda x, y: x.sparse_categorical_crossentropy(y % 4), None, lambda x,
+    y: F.cross_entropy(x, y % 4),
     **LABELLED)  # fmt: skip
 for name, options in {
-    "ignored": {"ignore_index": 1}, "sum": {"reduction": "sum"}, "none": {"reduction": "none"}, "smooth": {"label_smoothing": 0.1},
+    "ignored": {"ignore_index": 1}, "sum": {"reduction": "sum"}, "none": {"reduction": "none"},
+    "smooth": {"label_smoothing": 0.1},
     "smooth ignored": {"label_smoothing": 0.1, "ignore_index": 1, "reduction": "mean"},
 }.items():  # fmt: skip
     row(f"cross_entropy {name}", lambda x, y, options=options: x.cross_entropy(y % 4, **options), None,
         lambda x, y, options=options: F.cross_entropy(x, y % 4, **options), **LABELLED)  # fmt: skip
-    row(f"cross_entropy weighted {name}", lambda x, y, w, options=options: x.cross_entropy(y % 4, w.detach(), **options), None,
+    row(f"cross_entropy weighted {name}", lambda x, y, w, options=options: x.cross_entropy(y % 4,
+        w.detach(), **options), None,
         lambda x, y, w, options=options: F.cross_entropy(x, y % 4, w.detach(), **options),
         shapes=(((5, 4), (5,), (4,)),), domain=("normal", "count", "positive"))  # fmt: skip
 row("cross_entropy 2d", lambda x, y: x.cross_entropy(y % 4), None, lambda x, y: F.cross_entropy(x, y % 4),
     shapes=(((2, 4, 3), (2, 3)), ((4,), ())), domain=("normal", "count"))  # fmt: skip
 row("cross_entropy soft", lambda x, p: x.cross_entropy(p.softmax(1), label_smoothing=0.2), None,
-    lambda x, p: F.cross_entropy(x, p.softmax(1), label_smoothing=0.2), shapes=(((5, 4), (5, 4)),))  # fmt: skip
-row("nll_loss", lambda x, y: x.nll_loss(y % 4, ignore_index=2), None, lambda x, y: F.nll_loss(x, y % 4, ignore_index=2),
+    lambda x, p: F.cross_entropy(x, p.softmax(1), label_smoothing=0.2), shapes=(((5, 4), (5, 4)),
+        ))  # fmt: skip
+row("nll_loss", lambda x, y: x.nll_loss(y % 4, ignore_index=2), None, lambda x, y: F.nll_loss(x, y % 4,
+    ignore_index=2),
     **LABELLED)  # fmt: skip
 
 # ---- dtypes

@@ -223,15 +223,19 @@ def test_higher_orders():
 
 
 SECOND = {
-    "exp": lambda x: x.exp(), "log": lambda x: (x + 3).log(), "sin": lambda x: x.sin(), "cos": lambda x: x.cos(),
-    "tanh": lambda x: x.tanh(), "sigmoid": lambda x: x.sigmoid(), "erf": lambda x: x.erf(), "sqrt": lambda x: (x + 3).sqrt(),
+    "exp": lambda x: x.exp(), "log": lambda x: (x + 3).log(), "sin": lambda x: x.sin(),
+    "cos": lambda x: x.cos(),
+    "tanh": lambda x: x.tanh(), "sigmoid": lambda x: x.sigmoid(), "erf": lambda x: x.erf(),
+    "sqrt": lambda x: (x + 3).sqrt(),
     "div": lambda x: 1 / (x + 3), "pow": lambda x: (x + 3) ** 2.5, "pow of tensors": lambda x: (x + 3) ** x,
     "softmax": lambda x: x.softmax() ** 2, "logsumexp": lambda x: x.logsumexp(), "prod": lambda x: x.prod(),
     "cumprod": lambda x: x.cumprod(0), "cumsum": lambda x: x.cumsum(0) ** 2, "amax": lambda x: x.amax() ** 2,
-    "layernorm": lambda x: x.layernorm() ** 3, "expm1": lambda x: x.expm1(), "log1p": lambda x: (x + 1).log1p(),
+    "layernorm": lambda x: x.layernorm() ** 3, "expm1": lambda x: x.expm1(),
+    "log1p": lambda x: (x + 1).log1p(),
     "gather": lambda x: x[[0, 0, 2]] ** 3, "slice": lambda x: x[::2] ** 3, "gelu": lambda x: x.gelu(),
     "softplus": lambda x: x.softplus(), "std": lambda x: x.std(), "matmul": lambda x: (x @ x) ** 2,
-    "window": lambda x: x.unfold(0, 2, 1) ** 3, "mod": lambda x: x % 0.7 * x, "clamp": lambda x: x.clamp(-0.5, 0.5) ** 3,
+    "window": lambda x: x.unfold(0, 2, 1) ** 3, "mod": lambda x: x % 0.7 * x,
+    "clamp": lambda x: x.clamp(-0.5, 0.5) ** 3,
 }  # fmt: skip
 
 
@@ -256,15 +260,21 @@ def test_second_derivatives_numerically(name):
 
 @pytest.mark.parametrize("f, at, expected", [
     (lambda x: x.relu(), [0.0, -0.0, 1.0], [0, 0, 1]), (lambda x: x.abs(), [0.0, -0.0, -2.0], [0, 0, -1]),
-    (lambda x: x.amax(), [2.0, 1.0, 2.0], [0.5, 0, 0.5]), (lambda x: x.amin(), [2.0, 2.0, 3.0], [0.5, 0.5, 0]),
-    (lambda x: x.maximum(1.0), [1.0, 2.0, 0.0], [0.5, 1, 0]), (lambda x: x.clamp(0.0, 1.0), [0.0, 1.0, 2.0], [1, 1, 0]),
-    (lambda x: (x > 1).where(x.log(), 0.0), [-2.0, -1.0, 2.0], [0, 0, 0.5]), (lambda x: x.sign() * x, [2.0, -3.0, 0.0], [1, -1, 0]),
+    (lambda x: x.amax(), [2.0, 1.0, 2.0], [0.5, 0, 0.5]), (lambda x: x.amin(), [2.0, 2.0, 3.0], [0.5, 0.5,
+    0]),
+    (lambda x: x.maximum(1.0), [1.0, 2.0, 0.0], [0.5, 1, 0]), (lambda x: x.clamp(0.0, 1.0), [0.0, 1.0, 2.0],
+    [1, 1, 0]),
+    (lambda x: (x > 1).where(x.log(), 0.0), [-2.0, -1.0, 2.0], [0, 0, 0.5]), (lambda x: x.sign() * x, [2.0,
+    -3.0, 0.0], [1, -1, 0]),
     (lambda x: x**2, [0.0, 1.0, -2.0], [0, 2, -4]), (lambda x: x**0.5, [4.0, 1.0, 0.25], [0.25, 0.5, 1]),
-    (lambda x: x ** Tensor([0.0, 1.0, 2.0]), [0.0, 0.0, 0.0], [0, 1, 0]), (lambda x: x.round(), [0.5, 1.2, 3.0], [0, 0, 0]),
+    (lambda x: x ** Tensor([0.0, 1.0, 2.0]), [0.0, 0.0, 0.0], [0, 1, 0]), (lambda x: x.round(), [0.5, 1.2,
+    3.0], [0, 0, 0]),
     (lambda x: x.prod(), [0.0, 2.0, 3.0], [6, 0, 0]), (lambda x: x.prod(), [0.0, 0.0, 3.0], [0, 0, 0]),
     (lambda x: x.cummax(0), [1.0, 1.0, 0.0], [1, 2, 0]), (lambda x: x.relu6(), [0.0, 6.0, 3.0], [0, 0, 1]),
-    (lambda x: x.logsumexp(), [-math.inf, 0.0, 0.0], [0, 0.5, 0.5]), (lambda x: x.softplus(), [1000.0, -1000.0, 0.0], [1, 0, 0.5]),
-    (lambda x: x.sigmoid(), [1000.0, -1000.0, 0.0], [0, 0, 0.25]), (lambda x: x.elu(), [1000.0, 0.0, -1000.0], [1, 1, 0]),
+    (lambda x: x.logsumexp(), [-math.inf, 0.0, 0.0], [0, 0.5, 0.5]), (lambda x: x.softplus(), [1000.0,
+    -1000.0, 0.0], [1, 0, 0.5]),
+    (lambda x: x.sigmoid(), [1000.0, -1000.0, 0.0], [0, 0, 0.25]), (lambda x: x.elu(), [1000.0, 0.0,
+    -1000.0], [1, 1, 0]),
     (lambda x: x.scatter(0, Tensor([1, 1]), x[:2] * 2), [1.0, 2.0, 3.0], [1, 2, 1]),
 ])  # fmt: skip
 def test_subgradients(f, at, expected):

@@ -6,7 +6,8 @@ import pytest
 
 from dawdle import Tensor
 
-SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5, -2.5, 1e30, -1e30, 1e-30])
+SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, -0.5, 1.5, 2.5, -2.5, 1e30, -1e30,
+    1e-30])
 
 
 def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
@@ -23,8 +24,10 @@ def ulps(got: np.ndarray, exact: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("name, low, high, worst", [
-    ("exp", -104, 89, 2.5), ("exp", -1e-3, 1e-3, 2.5), ("tanh", -12, 12, 3), ("tanh", -1e-4, 1e-4, 2), ("sigmoid", -80, 30, 3.5),
-    ("expm1", -1, 1, 4), ("expm1", -20, 80, 4), ("log", 1e-30, 1e30, 3), ("log1p", -1e-3, 1e-3, 3), ("log1p", -0.9, 10, 4),
+    ("exp", -104, 89, 2.5), ("exp", -1e-3, 1e-3, 2.5), ("tanh", -12, 12, 3), ("tanh", -1e-4, 1e-4, 2),
+    ("sigmoid", -80, 30, 3.5),
+    ("expm1", -1, 1, 4), ("expm1", -20, 80, 4), ("log", 1e-30, 1e30, 3), ("log1p", -1e-3, 1e-3, 3),
+    ("log1p", -0.9, 10, 4),
 ])  # fmt: skip
 def test_accuracy(kind, name, low, high, worst):
     x = np.linspace(low, high, 20_001).astype(kind)
@@ -50,10 +53,13 @@ def test_absolute_accuracy_of_cos_and_erf(kind, worst):
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
 @pytest.mark.parametrize("name, reference", [
-    ("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("tanh", np.tanh), ("floor", np.floor), ("ceil", np.ceil),
+    ("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("tanh", np.tanh), ("floor", np.floor), ("ceil",
+    np.ceil),
     ("round", np.round), ("trunc", np.trunc), ("abs", np.abs), ("relu", lambda x: np.maximum(x, 0)),
-    ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("expm1", np.expm1), ("log1p", np.log1p), ("isnan", np.isnan),
-    ("isinf", np.isinf), ("isfinite", np.isfinite), ("exp2", np.exp2), ("erf", None), ("neg", np.negative), ("sign", np.sign),
+    ("sigmoid", lambda x: 1 / (1 + np.exp(-x))), ("expm1", np.expm1), ("log1p", np.log1p), ("isnan",
+    np.isnan),
+    ("isinf", np.isinf), ("isfinite", np.isfinite), ("exp2", np.exp2), ("erf", None), ("neg", np.negative),
+    ("sign", np.sign),
     ("softplus", lambda x: np.logaddexp(x, 0)),
 ])  # fmt: skip
 def test_special_values(kind, name, reference):
@@ -73,8 +79,10 @@ def test_special_values(kind, name, reference):
 
 
 @pytest.mark.parametrize("ours, theirs", [
-    (Tensor.maximum, np.maximum), (Tensor.minimum, np.minimum), (lambda a, b: a**b, np.power), (lambda a, b: a < b, np.less),
-    (lambda a, b: a <= b, np.less_equal), (lambda a, b: a >= b, np.greater_equal), (lambda a, b: a != b, np.not_equal),
+    (Tensor.maximum, np.maximum), (Tensor.minimum, np.minimum), (lambda a, b: a**b, np.power), (lambda a,
+    b: a < b, np.less),
+    (lambda a, b: a <= b, np.less_equal), (lambda a, b: a >= b, np.greater_equal), (lambda a, b: a != b,
+    np.not_equal),
     (lambda a, b: a == b, np.equal), (lambda a, b: a / b, np.divide),
 ])  # fmt: skip
 def test_special_pairs(ours, theirs):
@@ -99,8 +107,10 @@ def test_softmax_family_does_not_overflow():
     np.testing.assert_allclose(x.softmax().numpy(), [[0.5, 0.5, 0], [0, 1, 0]])
     np.testing.assert_allclose(x.log_softmax().numpy()[0, :2], np.log([0.5, 0.5]), rtol=1e-6)
     np.testing.assert_allclose(x.logsumexp(1).numpy(), [1e4 + np.log(2), 0], rtol=1e-6)
-    assert Tensor([-np.inf, -np.inf]).logsumexp().item() == -np.inf and Tensor([np.inf, 0.0]).logsumexp().item() == np.inf
-    np.testing.assert_allclose(x.sparse_categorical_crossentropy(Tensor([0, 1])).item(), np.log(2) / 2, rtol=1e-6)
+    assert Tensor([-np.inf, -np.inf]).logsumexp().item() == -np.inf and Tensor([np.inf,
+        0.0]).logsumexp().item() == np.inf
+    np.testing.assert_allclose(x.sparse_categorical_crossentropy(Tensor([0, 1])).item(), np.log(2) / 2,
+        rtol=1e-6)
 
 
 def test_integers_wrap_and_divide_as_numpy():
@@ -114,17 +124,20 @@ def test_integers_wrap_and_divide_as_numpy():
     assert (x // 0).tolist() == [0] * 5 and (x % 0).tolist() == [0] * 5
     assert (x << 9).tolist() == [0] * 5 and (x >> 9).tolist() == [-1, 0, -1, 0, 0]
     assert (Tensor([2, -1, 1, 0]) ** Tensor([-1, -3, -2, 0])).tolist() == [0, -1, 1, 1]
-    assert x.amin().item() == -128 and Tensor([3, 250], dtype="uint8").minimum(Tensor([4, 9], dtype="uint8")).tolist() == [3, 9]
+    assert x.amin().item() == -128 and Tensor([3, 250], dtype="uint8").minimum(Tensor([4, 9],
+        dtype="uint8")).tolist() == [3, 9]
 
 
 @pytest.mark.parametrize("kind", ["float16", "bfloat16"])
 def test_halves_are_computed_in_float32_where_it_matters(kind):
     x = Tensor(np.linspace(-4, 4, 201), dtype=kind)
     wide = x.float()
-    for name in ("exp", "tanh", "sigmoid", "gelu", "softmax", "log_softmax", "layernorm", "erf", "silu", "mean", "var"):
+    for name in ("exp", "tanh", "sigmoid", "gelu", "softmax", "log_softmax", "layernorm", "erf", "silu",
+        "mean", "var"):
         got, exact = getattr(x, name)(), getattr(wide, name)()
         assert got.dtype.name == kind
-        np.testing.assert_allclose(got.float().numpy(), exact.numpy(), rtol=2e-2 if kind == "bfloat16" else 3e-3, atol=1e-3)
+        np.testing.assert_allclose(got.float().numpy(), exact.numpy(),
+            rtol=2e-2 if kind == "bfloat16" else 3e-3, atol=1e-3)
     a, b = Tensor.ones(2, 3000, dtype=kind), Tensor.ones(3000, 2, dtype=kind)
     assert (a @ b * 0.5).float().numpy()[0, 0] == pytest.approx(1500, rel=1e-2)
     assert a.sum(1).float().numpy()[0] == pytest.approx(3000, rel=1e-2)

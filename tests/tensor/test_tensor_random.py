@@ -115,6 +115,7 @@ def test_other_distributions():
     like = Tensor.zeros(2, 2, dtype="float16")
     assert like.rand_like().dtype.name == "float16" and like.randn_like().shape == (2, 2)
     assert Tensor.rand().shape == () and Tensor.rand(0, 3).shape == (0, 3)
+    assert sorted(Tensor.randperm(50).tolist()) == list(range(50)) != Tensor.randperm(50).tolist()
     with pytest.raises(ShapeError, match="must be above"):
         Tensor.randint(3, 3)
     with pytest.raises(DTypeError, match="makes floats"):

@@ -1,4 +1,4 @@
-"""What a Tensor is: a handle on an immutable value. Creation, conversion, in-place forms, printing, errors."""
+"""What a Tensor is: a handle on an immutable value. Creation, conversion, in-place forms, printing."""
 from __future__ import annotations
 
 import copy
@@ -24,9 +24,12 @@ def check(tensor, expected, dtype=None):
 
 
 @pytest.mark.parametrize("data, dtype", [
-    (1.5, "float32"), (3, "int64"), (True, "bool"), ([1.0, 2], "float32"), ([[1, 2], [3, 4]], "int64"), ([], "float32"),
-    ([True, False], "bool"), (np.arange(3, dtype=np.int8), "int8"), (np.ones(2), "float64"), (np.float64(2), "float64"),
-    ([np.float64(2)], "float64"), (range(3).__class__(3) and list(range(3)), "int64"), (np.zeros((0, 3), np.uint16), "uint16"),
+    (1.5, "float32"), (3, "int64"), (True, "bool"), ([1.0, 2], "float32"), ([[1, 2], [3, 4]], "int64"), ([],
+    "float32"),
+    ([True, False], "bool"), (np.arange(3, dtype=np.int8), "int8"), (np.ones(2), "float64"), (np.float64(2),
+    "float64"),
+    ([np.float64(2)], "float64"), (range(3).__class__(3) and list(range(3)), "int64"), (np.zeros((0, 3),
+    np.uint16), "uint16"),
     (np.ones(2, ">f4"), "float32"),
 ])  # fmt: skip
 def test_creation_keeps_values_and_chooses_the_dtype(data, dtype):
@@ -44,8 +47,10 @@ def test_creation_with_dtype_and_from_tensors():
 
 
 @pytest.mark.parametrize("data, error, words", [
-    ([[1, 2], [3]], ShapeError, "rows have different lengths"), ("abc", DTypeError, "can't make a tensor of str"),
-    (["a"], DTypeError, "dtype <U1"), (np.ones(2, complex), DTypeError, "complex"), (None, DTypeError, "NoneType"),
+    ([[1, 2], [3]], ShapeError, "rows have different lengths"), ("abc", DTypeError,
+    "can't make a tensor of str"),
+    (["a"], DTypeError, "dtype <U1"), (np.ones(2, complex), DTypeError, "complex"), (None, DTypeError,
+    "NoneType"),
 ])  # fmt: skip
 def test_creation_refuses_what_holds_no_numbers(data, error, words):
     with pytest.raises(error, match=words):
@@ -80,10 +85,12 @@ def test_constant_creations():
 @pytest.mark.parametrize("args", [(5,), (2, 7), (0, 10, 3), (5, 0, -2), (0.0, 1.0, 0.25), (3, 3), (1, 0)])
 def test_arange(args):
     np.testing.assert_allclose(Tensor.arange(*args).numpy(), np.arange(*args), rtol=1e-6)
-    assert Tensor.arange(*args).dtype.name == ("float32" if any(isinstance(a, float) for a in args) else "int64")
+    assert Tensor.arange(*args).dtype.name == ("float32" if any(isinstance(a,
+        float) for a in args) else "int64")
 
 
-@pytest.mark.parametrize("start, end, steps", [(0, 1, 5), (-3, 4, 8), (0.1, 0.7, 7), (2, 2, 3), (0, 1, 1), (0, 1, 0)])
+@pytest.mark.parametrize("start, end, steps", [(0, 1, 5), (-3, 4, 8), (0.1, 0.7, 7), (2, 2, 3), (0, 1, 1),
+    (0, 1, 0)])
 def test_linspace_has_exact_ends(start, end, steps):
     got = Tensor.linspace(start, end, steps).numpy()
     np.testing.assert_allclose(got, np.linspace(start, end, steps), rtol=1e-6, atol=1e-7)
@@ -120,8 +127,10 @@ def test_views_are_values():
 
 def test_every_operation_gives_a_handle_of_its_own():
     x = Tensor([1.0, 2.0])
-    for same in (x.reshape(2), x.permute(0), x.expand(2), x.to(x.dtype), x.float(), x.round(), x.pad((0, 0)), x.roll(0),
-                 x.dropout(0.5), x.detach(), x.clone(), x**1, x.cumsum(0), x.contiguous(), x.squeeze(), x[:], x.abs(),
+    for same in (x.reshape(2), x.permute(0), x.expand(2), x.to(x.dtype), x.float(), x.round(), x.pad((0,
+        0)), x.roll(0),
+                 x.dropout(0.5), x.detach(), x.clone(), x**1, x.cumsum(0), x.contiguous(), x.squeeze(),
+                     x[:], x.abs(),
                  Tensor.cat([x]), x.flip()):  # fmt: skip
         assert same is not x
         same += 1
@@ -186,7 +195,8 @@ def test_realize_takes_several():
 
 def test_numpy_operands_come_to_the_tensor():
     x = Tensor([1.0, 2.0])
-    for out in (np.array([1.0, 1.0], np.float32) + x, x + np.array([1.0, 1.0], np.float32), [1, 1] + x, np.float32(1) + x):
+    for out in (np.array([1.0, 1.0], np.float32) + x, x + np.array([1.0, 1.0], np.float32), [1, 1] + x,
+        np.float32(1) + x):
         assert isinstance(out, Tensor)
         check(out, [2, 3])
     check(np.eye(2, dtype=np.float32) @ x, [1, 2])
@@ -198,13 +208,16 @@ def test_numpy_operands_come_to_the_tensor():
 
 @pytest.mark.parametrize("make, dtype", [
     (lambda: Tensor([1], dtype="int8") + 1, "int8"), (lambda: Tensor([1]) + 1.5, "float32"),
-    (lambda: Tensor([1], dtype="uint8") + Tensor([1], dtype="int8"), "int16"), (lambda: Tensor([True]) + 1, "int64"),
-    (lambda: Tensor([1.0], dtype="float16") * 2.0, "float16"), (lambda: Tensor([1.0], dtype="float16") + Tensor([1.0]), "float32"),
+    (lambda: Tensor([1], dtype="uint8") + Tensor([1], dtype="int8"), "int16"), (lambda: Tensor([True]) + 1,
+    "int64"),
+    (lambda: Tensor([1.0], dtype="float16") * 2.0, "float16"), (lambda: Tensor([1.0],
+    dtype="float16") + Tensor([1.0]), "float32"),
     (lambda: Tensor([1]) / 2, "float32"), (lambda: Tensor([1]) / Tensor([2]), "float32"),
     (lambda: Tensor([1]) + Tensor([1.0]), "float64"), (lambda: Tensor([1.0], dtype="float64") / 2, "float64"),
     (lambda: Tensor([1.0], dtype="bfloat16") + 1, "bfloat16"), (lambda: Tensor([3]).exp(), "float32"),
     (lambda: Tensor([3]).mean(), "float32"), (lambda: Tensor([3], dtype="int8").sum(), "int64"),
-    (lambda: Tensor([3.0], dtype="float16").sum(), "float16"), (lambda: Tensor([1]) + np.float64(1), "float32"),
+    (lambda: Tensor([3.0], dtype="float16").sum(), "float16"), (lambda: Tensor([1]) + np.float64(1),
+    "float32"),
 ])  # fmt: skip
 def test_promotion(make, dtype):
     assert make().dtype.name == dtype
@@ -216,7 +229,8 @@ def test_promotion(make, dtype):
 def test_numbers_and_lists():
     x = Tensor([[1.5, 2.0]])
     assert x.tolist() == [[1.5, 2.0]] and Tensor(3).item() == 3 and isinstance(Tensor(3).item(), int)
-    assert float(Tensor([2.5])) == 2.5 and int(Tensor(2.9)) == 2 and bool(Tensor([[1]])) and not bool(Tensor(0.0))
+    assert float(Tensor([2.5])) == 2.5 and int(Tensor(2.9)) == 2
+    assert bool(Tensor([[1]])) and not bool(Tensor(0.0))
     assert [10, 20, 30][Tensor(1)] == 20
     assert len(Tensor.zeros(4, 2)) == 4
     for convert in (bool, float, int, Tensor.item):
@@ -284,7 +298,8 @@ def test_pickle_and_copies():
 
 
 @pytest.mark.parametrize("tensor, text", [
-    (lambda: Tensor([1.0, 2.5]), "Tensor([1. , 2.5], dtype=float32)"), (lambda: Tensor(3), "Tensor(3, dtype=int64)"),
+    (lambda: Tensor([1.0, 2.5]), "Tensor([1. , 2.5], dtype=float32)"), (lambda: Tensor(3),
+    "Tensor(3, dtype=int64)"),
     (lambda: Tensor([[True]]), "Tensor([[ True]], dtype=bool)"),
     (lambda: Tensor.zeros(0, 3), "Tensor([], shape=(0, 3), dtype=float32)"),
     (lambda: Tensor([1.0], requires_grad=True), "Tensor([1.], dtype=float32, requires_grad=True)"),
@@ -300,7 +315,8 @@ def test_formatting():
 
 def test_conversions():
     x = Tensor([1.5, -2.5])
-    kinds = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64", "int": "int32",
+    kinds = {"half": "float16", "bfloat16": "bfloat16", "float": "float32", "double": "float64",
+        "int": "int32",
              "long": "int64", "short": "int16", "bool": "bool"}  # fmt: skip
     for method, name in kinds.items():
         assert getattr(x, method)().dtype.name == name
@@ -317,28 +333,43 @@ def test_conversions():
 
 
 @pytest.mark.parametrize("wrong, error, words", [
-    (lambda x: x + Tensor([1.0, 2.0]), ShapeError, "don't broadcast"), (lambda x: x @ x, ShapeError, r"\(2, 3\) @ \(2, 3\)"),
-    (lambda x: x.sum(2), ShapeError, "dim 2 is out of range for shape \\(2, 3\\)"), (lambda x: x.sum((0, 0)), ShapeError, "twice"),
-    (lambda x: x.reshape(4, 2), ShapeError, "6 elements"), (lambda x: x.reshape(-1, 4), ShapeError, "no whole number"),
-    (lambda x: x.reshape(-1, -1), ShapeError, "only one"), (lambda x: x[2], IndexingError, "index 2 is out of range"),
-    (lambda x: x[0, 0, 0], IndexingError, "too many indices"), (lambda x: x[[0, -3]], IndexingError, "index -3"),
+    (lambda x: x + Tensor([1.0, 2.0]), ShapeError, "don't broadcast"), (lambda x: x @ x, ShapeError,
+    r"\(2, 3\) @ \(2, 3\)"),
+    (lambda x: x.sum(2), ShapeError, "dim 2 is out of range for shape \\(2, 3\\)"), (lambda x: x.sum((0,
+    0)), ShapeError, "twice"),
+    (lambda x: x.reshape(4, 2), ShapeError, "6 elements"), (lambda x: x.reshape(-1, 4), ShapeError,
+    "no whole number"),
+    (lambda x: x.reshape(-1, -1), ShapeError, "only one"), (lambda x: x[2], IndexingError,
+    "index 2 is out of range"),
+    (lambda x: x[0, 0, 0], IndexingError, "too many indices"), (lambda x: x[[0, -3]], IndexingError,
+    "index -3"),
     (lambda x: x["a"], IndexingError, "can't index with str"), (lambda x: x[1.0], IndexingError, "float"),
-    (lambda x: x[..., ...], IndexingError, "ellipsis"), (lambda x: x[Tensor([True])], IndexingError, "mask of shape"),
+    (lambda x: x[..., ...], IndexingError, "ellipsis"), (lambda x: x[Tensor([True])], IndexingError,
+    "mask of shape"),
     (lambda x: x & x, DTypeError, "bool and integers"), (lambda x: x << 1, DTypeError, "integers"),
-    (lambda x: x[:0].max(0), ShapeError, "max of no elements"), (lambda x: x.permute(0, 0), ShapeError, "order"),
-    (lambda x: x.expand(3, 3), ShapeError, "only dimensions of size 1"), (lambda x: x.split([1, 2]), ShapeError, "add up"),
-    (lambda x: Tensor.cat([x, x.T]), ShapeError, "differ elsewhere"), (lambda x: Tensor.stack([x, x.T]), ShapeError, "differ"),
+    (lambda x: x[:0].max(0), ShapeError, "max of no elements"), (lambda x: x.permute(0, 0), ShapeError,
+    "order"),
+    (lambda x: x.expand(3, 3), ShapeError, "only dimensions of size 1"), (lambda x: x.split([1, 2]),
+    ShapeError, "add up"),
+    (lambda x: Tensor.cat([x, x.T]), ShapeError, "differ elsewhere"), (lambda x: Tensor.stack([x, x.T]),
+    ShapeError, "differ"),
     (lambda x: x.conv2d(Tensor.zeros(4, 3, 3, 3)), ShapeError, "convolution takes"),
-    (lambda x: x.reshape(1, 1, 2, 3).conv2d(Tensor.zeros(1, 1, 3, 3)), ShapeError, "larger than the padded input"),
+    (lambda x: x.reshape(1, 1, 2, 3).conv2d(Tensor.zeros(1, 1, 3, 3)), ShapeError,
+    "larger than the padded input"),
     (lambda x: x.reshape(1, 1, 2, 3).max_pool2d(4), ShapeError, "larger than the padded input"),
     (lambda x: x.reshape(1, 2, 3).conv1d(Tensor.zeros(4, 3, 2)), ShapeError, "2 channels"),
     (lambda x: Tensor.einsum("ij,jk->ik", x, x), ShapeError, "dimension 'j' is 3 in one place and 2"),
     (lambda x: Tensor.einsum("ij->k", x), ShapeError, "'k' is in no operand"),
-    (lambda x: x.sum(dim=0, axis=0), TypeError, "alias"), (lambda x: x.gather(0, Tensor([1.0])), DTypeError, "integer index"),
-    (lambda x: x.cross_entropy(Tensor([0])), ShapeError, "must have \\(2,\\)"), (lambda x: x.dropout(1.5), ShapeError, "between"),
-    (lambda x: Tensor([2]) ** -1, ShapeError, "negative power"), (lambda x: x.softmax(5), ShapeError, "softmax"),
-    (lambda x: Tensor([True]) - Tensor([True]), DTypeError, "sub"), (lambda x: x.int().backward(), GradientError, "requires"),
-    (lambda x: x.int().requires_grad_(), GradientError, "only floats"), (lambda x: x.squeeze(7), ShapeError, "squeeze"),
+    (lambda x: x.sum(dim=0, axis=0), TypeError, "alias"), (lambda x: x.gather(0, Tensor([1.0])), DTypeError,
+    "integer index"),
+    (lambda x: x.cross_entropy(Tensor([0])), ShapeError, "must have \\(2,\\)"), (lambda x: x.dropout(1.5),
+    ShapeError, "between"),
+    (lambda x: Tensor([2]) ** -1, ShapeError, "negative power"), (lambda x: x.softmax(5), ShapeError,
+    "softmax"),
+    (lambda x: Tensor([True]) - Tensor([True]), DTypeError, "sub"), (lambda x: x.int().backward(),
+    GradientError, "requires"),
+    (lambda x: x.int().requires_grad_(), GradientError, "only floats"), (lambda x: x.squeeze(7), ShapeError,
+    "squeeze"),
 ])  # fmt: skip
 def test_errors_name_the_shapes_and_come_at_once(wrong, error, words):
     with pytest.raises(error, match=words):
