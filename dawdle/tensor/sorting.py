@@ -1,4 +1,6 @@
-"""Sorting. The order is found on the host, by NumPy's stable sort; values are then gathered, so gradients flow."""
+"""Sorting. The order is found on the host, by NumPy's stable sort; values are then gathered, so gradients
+flow.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ if TYPE_CHECKING:
 
 @functools.lru_cache(maxsize=256)
 def _order(axis: int, descending: bool) -> Callable[[Array], Array]:
-    """The function that a CUSTOM node runs, one object for each kind so that equal graphs are seen to be equal."""
+    """The function that a CUSTOM node runs, one object for each kind so that equal graphs are seen to be
+    equal.
+    """
 
     def argsort(x: Array) -> Array:
         if not descending:
@@ -34,7 +38,9 @@ def _order(axis: int, descending: bool) -> Callable[[Array], Array]:
 
 @dims
 def argsort(x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
-    """The indices that sort ``x`` along ``dim``; equal elements keep their order, NaN counts as largest. int64."""
+    """The indices that sort ``x`` along ``dim``; equal elements keep their order, NaN counts as largest.
+    int64.
+    """
     shape = x.lazy.shape
     axis = axis_of(dim, len(shape), "argsort", shape)
     if not shape:
