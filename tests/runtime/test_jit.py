@@ -4,6 +4,7 @@ import gc
 import os
 import subprocess
 import sys
+import threading
 import weakref
 
 import numpy as np
@@ -533,6 +534,24 @@ def test_several_devices_are_refused():
     f = jit(lambda x: x.to("NUMPY").to("CPU") + 1)
     with pytest.raises(JitError, match=r"runs on one device, but this one uses .*; move tensors"):
         f(Tensor([1.0]))
+
+
+def test_several_threads_call_one_function():
+    f = jit(lambda x: (x * 2).sum(0) + 1)
+    f(Tensor([[1.0], [2.0]]))
+    wrong = []
+
+    def work(n: int) -> None:
+        for i in range(30):
+            if f(Tensor([[float(i)], [float(n)]])).item() != 2 * (i + n) + 1:
+                wrong.append((n, i))
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong and f.traces == 1
 
 
 def test_nested_jit_is_inlined():
