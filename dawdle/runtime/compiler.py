@@ -100,7 +100,7 @@ def _find(cc: str, path: str) -> Compiler:
         files = [os.path.realpath(where)]
         spec = importlib.util.find_spec("ziglang") if "ziglang" in command else None
         if spec is not None and spec.origin:  # Python's own file says nothing of the compiler behind it
-            files += [spec.origin, *Path(spec.origin).parent.glob("zig*")]
+            files += [spec.origin, *map(str, Path(spec.origin).parent.glob("zig*"))]
         versions = [f"{f} {os.stat(f).st_size} {os.stat(f).st_mtime_ns}" for f in files]
         return Compiler(command, " ".join((*versions, *command[1:])))
     raise CompileError(f"no C compiler: none of $CC, clang, gcc, cc and the ziglang package is there; {FIX}")
