@@ -16,7 +16,6 @@ from dataclasses import replace
 
 from dawdle.codegen import expr, loop
 from dawdle.codegen.algebra import add, bounds, coefficient, minimum, mul, simplify, without
-from dawdle.codegen.decompose import decompose
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
 from dawdle.codegen.kernel import Kernel, StageBuffer, Store
 from dawdle.codegen.transform import identity_of
@@ -357,7 +356,7 @@ class _Loopify:
         lanes = s.index.free & self.vectors
         v = next(iter(lanes), None)
         if v is None:
-            self.emit(self.scalar_store(s))
+            self.emit(loop.Store(s.param, self.value(s.index), self.value(s.value), s.how))
         elif coefficient(s.index, v) == 1:
             value = broadcast(self.value(s.value), v.extent)
             self.emit(loop.Store(s.param, self.value(without(s.index, v)), value, s.how))
@@ -367,15 +366,6 @@ class _Loopify:
             scope = self.scopes.pop()
             self.guarded = False
             self.emit(loop.If(valid, tuple(scope.body)))
-
-    def scalar_store(self, s: Store) -> loop.Store:
-        index, value = self.value(s.index), self.value(s.value)
-        if s.how is None or value.dtype.bits != 16 or not value.dtype.is_float:
-            return loop.Store(s.param, index, value, s.how)
-        (total,) = decompose(
-            [alu(s.how, expr.load(s.param, index, value.dtype), value)]
-        )  # rounds like any other op
-        return loop.Store(s.param, index, total)
 
     def fill(self, at: Range | None) -> None:
         """Fill the buffers that are staged here."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dawdle.dtype import DType, round_to
+from dawdle.dtype import DType, float32, round_to
 from dawdle.errors import DeviceError, DTypeError, ShapeError
 from dawdle.lazy import infer
 from dawdle.lazy.buffer import LazyBuffer, Storage
@@ -216,7 +216,7 @@ def scatter(
 
     ``how`` is ADD (the adjoint of gather), MUL, MAX, or None, which overwrites: of equal indices the last
     wins. Indices outside [0, size) are dropped. ``x`` and ``index`` have one shape, which equals base's but
-    along ``axis``.
+    along ``axis``. Half types are combined in float32 and rounded once, at the end.
     """
     assert how in (Op.ADD, Op.MUL, Op.MAX, None)
     _index(Op.SCATTER, index)
@@ -225,6 +225,8 @@ def scatter(
     infer.same_shape(Op.SCATTER, [index.shape, x.shape])
     dtype = infer.elementwise_dtype(how or Op.WHERE, [base.dtype, x.dtype])
     device = _device(Op.SCATTER, base, index, x)
+    if how and dtype.is_float and dtype.bits == 16:
+        return cast(scatter(cast(base, float32), index, cast(x, float32), axis, how), dtype)
     return LazyBuffer(Op.SCATTER, (base, index, x), (axis, how), base.shape, dtype, device)
 
 

@@ -230,7 +230,6 @@ def _gather(node: LazyBuffer, src: list[Array]) -> Array:
 
 
 def _scatter(node: LazyBuffer, src: list[Array]) -> Array:
-    """Half types add up in float32 here; a device whose kernels add in memory may round each addition."""
     (base, index, x), (axis, how) = src, node.arg
     valid, places = _inside(index, base.shape[axis])
     out = np.array(base, order="C")
@@ -299,7 +298,7 @@ RULES: dict[Op, Rule] = {
     Op.CUSTOM: call_custom,
 }
 # float16 operands are converted to float32 first, so that each of these rounds once, at its end
-WIDENED = ELEMENTWISE - {Op.CAST, Op.BITCAST, Op.WHERE} | {Op.SUM, Op.PROD, Op.SCAN, Op.UNWINDOW, Op.SCATTER}
+WIDENED = ELEMENTWISE - {Op.CAST, Op.BITCAST, Op.WHERE} | {Op.SUM, Op.PROD, Op.SCAN, Op.UNWINDOW}
 # these pass elements on as they are: nothing to round
 MOVED = frozenset({
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SLICE, Op.PAD, Op.WINDOW, Op.GATHER, Op.WHERE, Op.AMAX,

@@ -205,7 +205,6 @@ def _vector_range(k: Kernel, lanes: int, sequential: list[Range]) -> Range | Non
     for r in reversed(k.ranges):
         steps = {coefficient(s.index, r) for s in k.stores if r in s.index.free}
         masked = any(s.valid is not None and r in s.valid.free for s in k.stores)
-        masked |= any(s.how is not None and s.value.dtype.itemsize == 2 for s in k.stores)
         used = all(r in s.index.free for s in k.stores if r in s.value.free)
         if steps == {1} and used and not masked and r.extent >= lanes and r not in sequential:
             return r
