@@ -325,6 +325,19 @@ def _unwindow(n: Node, g: Tensor) -> Parts:
     return (apply(Op.WINDOW, n.arg[0], g),)
 
 
+@rule(Composite.CAT)
+def _cat(n: Node, g: Tensor) -> Parts:
+    """Each part's own slice."""
+    parts: list[Tensor | None] = []
+    start = 0
+    for i, shape in enumerate(n.shapes):
+        stop = start + shape[n.arg]
+        ranges = tuple([(start, stop, 1) if a == n.arg else (0, m, 1) for a, m in enumerate(shape)])
+        parts.append(apply(Op.SLICE, ranges, g) if n.needs(i) else None)
+        start = stop
+    return tuple(parts)
+
+
 # ---- indices given by data
 
 

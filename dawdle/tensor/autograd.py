@@ -37,6 +37,7 @@ class Composite(Enum):
     ABS = "abs"
     RELU = "relu"
     CLAMP = "clamp"
+    CAT = "cat"
 
 
 class _Mode(threading.local):

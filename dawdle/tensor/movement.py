@@ -10,6 +10,7 @@ from dawdle.dtype import bool_
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
+from dawdle.tensor.autograd import Composite
 from dawdle.tensor.core import (
     Dim,
     Scalar,
@@ -17,6 +18,7 @@ from dawdle.tensor.core import (
     axes_of,
     axis_of,
     cast,
+    composite,
     constant,
     dims,
     expand_to,
@@ -292,14 +294,23 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 f"cat along dim {axis}: shapes {shape} and {other} differ elsewhere; pad or slice one"
             )
     parts = [cast(p, dtype) for p in parts if p.lazy.shape[axis]] or [cast(parts[0], dtype)]
-    total = sum(p.lazy.shape[axis] for p in parts)
-    return _joined(parts, axis, total)
-
-
-def _joined(parts: list[Tensor], axis: int, total: int) -> Tensor:
-    """A choice by position among the padded parts: where position < end of the first, the first, else ..."""
     if len(parts) == 1:
         return apply(Op.RESHAPE, parts[0].lazy.shape, parts[0])
+    return composite(Composite.CAT, lambda *parts: _joined(parts, axis), *parts, arg=axis)
+
+
+MANY = 8  # parts that one kernel chooses among
+
+
+def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
+    """A choice by position among the padded parts: where position < end of the first, the first, else ...
+
+    Every element costs a choice for each part, so many parts are first joined in groups.
+    """
+    while len(parts) > MANY:
+        groups = [parts[i : i + MANY] for i in range(0, len(parts), MANY)]
+        parts = [contiguous(_joined(g, axis)) if len(g) > 1 else g[0] for g in groups]
+    total = sum(p.lazy.shape[axis] for p in parts)
     placed, start, starts = [], 0, []
     for p in parts:
         n = p.lazy.shape[axis]

@@ -275,6 +275,8 @@ row("repeat", lambda a: a.repeat(2, 1, 3), lambda a: np.tile(a, (2, 1, 3)), shap
 row("repeat_interleave", lambda a: a.repeat_interleave(2, 1), lambda a: np.repeat(a, 2, 1), shapes=CUBE)
 row("cat", lambda a, b: Tensor.cat([a, b, a], 1), lambda a, b: np.concatenate([a, b, a], 1),
     shapes=(((2, 3), (2, 1)), ((2, 0), (2, 2)), ((0, 3), (0, 3))))  # fmt: skip
+row("cat of many", lambda a, b: Tensor.cat([a, b] * 10, 1), lambda a, b: np.concatenate([a, b] * 10, 1),
+    shapes=(((2, 3), (2, 1)),))  # fmt: skip
 row("cat method", lambda a, b: a.cat(b, dim=-1), lambda a, b: np.concatenate([a, b], -1), shapes=(((2, 3),
     (2, 1)),))
 row("stack", lambda a, b: Tensor.stack([a, b], dim=1), lambda a, b: np.stack([a, b], 1), shapes=(((2, 3),
