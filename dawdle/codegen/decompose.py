@@ -1,7 +1,7 @@
 """Elementwise ops that vector units lack, in terms of those that they have; half precision in float32.
 
-Afterwards floats are computed in float32 and float64 only. float16 and bfloat16 remain in loads, WHERE,
-BITCAST and, float16 only, in constants and CAST; conversions of bfloat16 are bit operations.
+Afterwards floats are computed in float32 and float64 only. float16 and bfloat16 remain in loads, WHERE and
+BITCAST; their conversions are bit operations, because compilers differ in what they know of them.
 """
 
 from __future__ import annotations
@@ -39,11 +39,19 @@ def widen(x: Expr) -> Expr:
     """A float16 or bfloat16 value as float32."""
     if x.op is Op.CONST:
         return const(float(round_to(np.asarray(x.arg, np.float32), x.dtype)), float32)
-    if x.dtype == float16:
-        return alu(Op.CAST, x, dtype=float32)
     bits = x.src[0] if x.op is Op.BITCAST else alu(Op.BITCAST, x, dtype=uint16)
     if bits.op is Op.CONST:
-        return const(float(from_storage(np.asarray(bits.arg, np.uint16), bfloat16)), float32)
+        stored = np.asarray(bits.arg, np.uint16).view(x.dtype.storage)
+        return const(float(from_storage(stored, x.dtype)), float32)
+    return _WIDEN[x.dtype](bits)
+
+
+def narrow(x: Expr, dtype: DType) -> Expr:
+    """A float32 value rounded to ``dtype``, to nearest and ties to even; NaN stays NaN."""
+    return _NARROW[dtype](elementary.V(x)).cast(uint16).bits(dtype).e
+
+
+def _widen_bfloat16(bits: Expr) -> Expr:
     if bits.op is Op.CAST and bits.src[0].dtype == uint32:  # just narrowed: the upper half is zero
         bits = bits.src[0]
     else:
@@ -51,15 +59,36 @@ def widen(x: Expr) -> Expr:
     return alu(Op.BITCAST, alu(Op.SHL, bits, const(16, uint32)), dtype=float32)
 
 
-def narrow(x: Expr, dtype: DType) -> Expr:
-    """A float32 value rounded to ``dtype``, to nearest and ties to even; NaN stays NaN."""
-    if dtype == float16:
-        return alu(Op.CAST, x, dtype=float16)
-    v = elementary.V(x)
+def _narrow_bfloat16(v: elementary.V) -> elementary.V:
     bits = v.bits(uint32)
     upper = bits >> 16
-    rounded = (bits + 0x7FFF + (upper & 1)) >> 16
-    return v.equals(v).where(rounded, upper | 0x40).cast(uint16).bits(bfloat16).e
+    return v.equals(v).where((bits + 0x7FFF + (upper & 1)) >> 16, upper | 0x40)
+
+
+def _widen_float16(bits: Expr) -> Expr:
+    """The bits as a float32's, whose exponent a multiplication corrects, exactly and for subnormals too."""
+    half = elementary.V(bits).cast(uint32)
+    shifted = (half & 0x7FFF) << 13
+    finite = (shifted.bits(float32) * 2.0**112).bits(uint32)
+    special = (half & 0x7C00).equals(0x7C00)
+    return (special.where(shifted | 0x7F800000, finite) | ((half & 0x8000) << 16)).bits(float32).e
+
+
+def _narrow_float16(v: elementary.V) -> elementary.V:
+    bits = v.bits(uint32)
+    size = bits & 0x7FFFFFFF
+    normal = (size + (0xFFF - (112 << 23)) % (1 << 32) + ((size >> 13) & 1)) >> 13
+    subnormal = (size.bits(float32) + 0.5).bits(uint32) - 0x3F000000  # the addition rounds to its last place
+    rounded = (size < 0x38800000).where(subnormal, normal)
+    rounded = (size < 0x477FF000).where(rounded, 0x7C00)
+    return v.equals(v).where(rounded, 0x7E00) | ((bits >> 16) & 0x8000)
+
+
+_WIDEN: dict[DType, Callable[[Expr], Expr]] = {bfloat16: _widen_bfloat16, float16: _widen_float16}
+_NARROW: dict[DType, Callable[[elementary.V], elementary.V]] = {
+    bfloat16: _narrow_bfloat16,
+    float16: _narrow_float16,
+}
 
 
 def _in_float32(n: Expr) -> Expr:
@@ -72,10 +101,10 @@ def _in_float32(n: Expr) -> Expr:
 
 def _half_cast(n: Expr) -> Expr:
     (x,) = n.src
-    if x.dtype == bfloat16:
+    if x.dtype in HALF:
         x = widen(x)
-    if n.dtype == bfloat16:
-        return narrow(x if x.dtype == float32 else alu(Op.CAST, x, dtype=float32), bfloat16)
+    if n.dtype in HALF:
+        return narrow(x if x.dtype == float32 else alu(Op.CAST, x, dtype=float32), n.dtype)
     return alu(Op.CAST, x, dtype=n.dtype) if x.dtype != n.dtype else x
 
 
@@ -84,9 +113,9 @@ def _half_negate(n: Expr) -> Expr:
     return alu(Op.BITCAST, flipped, dtype=n.dtype)
 
 
-def _bfloat16_const(n: Expr) -> Expr:
-    bits = to_storage(np.asarray(n.arg, np.float32), bfloat16)
-    return alu(Op.BITCAST, const(int(bits), uint16), dtype=bfloat16)
+def _half_const(n: Expr) -> Expr:
+    bits = to_storage(round_to(np.asarray(n.arg, np.float32), n.dtype), n.dtype).view(np.uint16)
+    return alu(Op.BITCAST, const(int(bits), uint16), dtype=n.dtype)
 
 
 def _keep(n: Expr) -> Expr:
@@ -171,8 +200,8 @@ RULES: dict[tuple[Op | X, str], Rule] = {
 
 
 def _apply(n: Expr) -> Expr:
-    if n.op is Op.CONST and n.dtype == bfloat16:
-        return _bfloat16_const(n)
+    if n.op is Op.CONST and n.dtype in HALF:
+        return _half_const(n)
     return RULES.get((n.op, _kind(n)), _keep)(n)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-import numpy as np
-
 from dawdle.codegen import loop
 from dawdle.codegen.expr import Expr, X, walk
 from dawdle.codegen.loopify import ALIGN
@@ -18,7 +16,7 @@ INFIX = {
     Op.SHL: "<<", Op.SHR: ">>",
 }  # fmt: skip
 SCALAR = {
-    "bool": "uint8_t", "bfloat16": "uint16_t", "float16": "_Float16", "float32": "float", "float64": "double",
+    "bool": "uint8_t", "bfloat16": "uint16_t", "float16": "uint16_t", "float32": "float", "float64": "double",
     **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)},
 }  # fmt: skip
 
@@ -50,8 +48,6 @@ class Renderer:
             return "1" if v else "0"
         if not d.is_float:
             return _integer(int(v), d)
-        if d.name == "bfloat16":  # its bit pattern
-            return f"{int(np.float32(v).view(np.uint32)) >> 16}"
         suffix = "" if d.bits == 64 else "f"
         if v != v:
             text = "NAN"
@@ -60,7 +56,7 @@ class Renderer:
         else:
             text = float(v).hex() + suffix
             text = f"({text})" if text.startswith("-") else text
-        return text if d.bits >= 32 else f"(({self.scalar_type(d)}){text})"
+        return text
 
     # expressions
 

@@ -19,7 +19,7 @@ PRELUDE = "#include <math.h>\n#include <stdint.h>\n"
 SIGNATURE = "void {name}(int64_t thread, int64_t threads, void *const *buffers, char *scratch)"
 
 SHORT = {
-    "bool": "m32", "bfloat16": "u16", "float16": "f16", "float32": "f32", "float64": "f64",
+    "bool": "m32", "bfloat16": "u16", "float16": "u16", "float32": "f32", "float64": "f64",
     **{f"{long}int{n}": f"{short}{n}" for long, short in (("", "i"), ("u", "u")) for n in (8, 16, 32, 64)},
 }  # fmt: skip
 LIBM: dict[Op | X, str] = {
