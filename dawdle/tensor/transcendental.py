@@ -321,12 +321,14 @@ def _float_power(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _integer_power(x: Tensor, y: Tensor) -> Tensor:
-    """By squaring over the bits of the exponent."""
+    """By squaring over the bits of the exponent, a few of them in each kernel."""
     dtype = x.lazy.dtype
-    out, square, left = constant(x, 1), x, y
-    for _ in range(dtype.bits - (dtype.kind == "i")):
-        out = out * ew.where(ew.eq(left & 1, 1), square, 1)
-        square, left = square * square, ew.rshift(left, 1)
+    out, square = constant(x, 1), x
+    for bit in range(dtype.bits - (dtype.kind == "i")):
+        if bit and bit % 8 == 0:
+            out, square = apply(Op.CONTIGUOUS, None, out), apply(Op.CONTIGUOUS, None, square)
+        out = out * ew.where(ew.eq(ew.rshift(y, bit) & 1, 1), square, 1)
+        square = square * square
     if dtype.kind != "i":
         return out
     odd = ew.eq(y & 1, 1)
