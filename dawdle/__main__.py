@@ -9,10 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from dawdle import __version__, config
-from dawdle.errors import CompileError
 from dawdle.runtime import profile
 from dawdle.runtime.allocator import size_text
-from dawdle.runtime.compiler import find_compiler
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.device import devices, get_device
 from dawdle.runtime.store import usage
@@ -27,11 +25,11 @@ def lines() -> Iterator[tuple[str, str]]:
     states = devices()
     for state in states:
         yield f"device {state.name}", "works" if state.works else f"doesn't work: {state.reason}"
-    try:
-        compiler = find_compiler()
+    works = {s.name for s in states if s.works}
+    device = get_device(CpuDevice.name) if CpuDevice.name in works else None
+    if isinstance(device, CpuDevice):
+        compiler = device.library.compiler
         yield "C compiler", f"{compiler.name} ({compiler.version()})"
-    except CompileError as e:
-        yield "C compiler", str(e)
     disk = usage(config.current().cache_dir)
     yield (
         "kernel cache",
@@ -39,9 +37,7 @@ def lines() -> Iterator[tuple[str, str]]:
     )
     threads = config.current().num_threads
     yield "threads", f"{threads} (DAWDLE_THREADS)"
-    if any(s.name == CpuDevice.name and s.works for s in states):
-        device = get_device(CpuDevice.name)
-        assert isinstance(device, CpuDevice)
+    if isinstance(device, CpuDevice):
         target = device.target
         caches = f"{size_text(target.l1)} L1 and {size_text(target.l2)} L2 a core"
         yield "CPU", f"{target.vector_bytes * 8}-bit vectors, {caches}"

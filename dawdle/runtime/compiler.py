@@ -84,12 +84,18 @@ def candidates() -> list[tuple[str, ...]]:
 
 
 def find_compiler() -> Compiler:
-    """The compiler to use. Raises CompileError with the fix if there is none."""
+    """The first compiler there is. Raises CompileError with the fix if there is none."""
+    return compilers()[0]
+
+
+def compilers() -> tuple[Compiler, ...]:
+    """Every compiler there is, in the order of preference. Raises CompileError with the fix for none."""
     return _find(os.environ.get("CC", ""), os.environ.get("PATH", ""))
 
 
 @functools.lru_cache
-def _find(cc: str, path: str) -> Compiler:
+def _find(cc: str, path: str) -> tuple[Compiler, ...]:
+    found = []
     for command in candidates():
         where = shutil.which(command[0])
         if where is None:
@@ -102,8 +108,12 @@ def _find(cc: str, path: str) -> Compiler:
         if spec is not None and spec.origin:  # Python's own file says nothing of the compiler behind it
             files += [spec.origin, *map(str, Path(spec.origin).parent.glob("zig*"))]
         versions = [f"{f} {os.stat(f).st_size} {os.stat(f).st_mtime_ns}" for f in files]
-        return Compiler(command, " ".join((*versions, *command[1:])))
-    raise CompileError(f"no C compiler: none of $CC, clang, gcc, cc and the ziglang package is there; {FIX}")
+        found.append(Compiler(command, " ".join((*versions, *command[1:]))))
+    if not found:
+        raise CompileError(
+            f"no C compiler: none of $CC, clang, gcc, cc and the ziglang package is there; {FIX}"
+        )
+    return tuple(found)
 
 
 @functools.lru_cache

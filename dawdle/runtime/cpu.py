@@ -13,10 +13,11 @@ from dawdle import config
 from dawdle.codegen.render.c import PRELUDE
 from dawdle.codegen.target import Target
 from dawdle.dtype import Array
+from dawdle.errors import CompileError
 from dawdle.lazy.buffer import Storage
 from dawdle.runtime.allocator import Allocator, Buffer, adopt
 from dawdle.runtime.base import Device
-from dawdle.runtime.compiler import Source, cpu_features, find_compiler
+from dawdle.runtime.compiler import Source, compilers, cpu_features
 from dawdle.runtime.library import Library
 from dawdle.runtime.plan import KernelStep
 from dawdle.runtime.pool import Call, Pool, Program
@@ -30,7 +31,7 @@ class CpuDevice(Device):
 
     def __init__(self) -> None:
         self.allocator = Allocator(self.name)
-        self.library = Library(find_compiler(), PRELUDE)
+        self.library = open_library(PRELUDE)
         self.pool = Pool(self.library)
         self._machine = detect_target()
 
@@ -69,6 +70,37 @@ class CpuDevice(Device):
             )
             for s in steps
         ]
+
+
+# what kernels need of a compiler beyond C11: clang before 15 has no _Float16 on x86
+PROBE = Source(
+    "dawdle_probe",
+    """
+void dawdle_probe(int64_t thread, int64_t threads, void *const *buffers, char *scratch) {
+  typedef _Float16 half8 __attribute__((vector_size(16)));
+  typedef float float8 __attribute__((vector_size(32)));
+  *(float8 *)buffers[0] = __builtin_convertvector(*(half8 *)buffers[1], float8);
+}""",
+)
+
+
+def open_library(prelude: str) -> Library:
+    """A library with the first compiler that can do all that kernels need; if none can, with the first."""
+    found = [Library(compiler, prelude) for compiler in compilers()]
+    return next((library for library in found if len(found) == 1 or suits(library)), found[0])
+
+
+def suits(library: Library) -> bool:
+    """Whether a compiler translates the probe; the answer is kept on disk."""
+    refused = library.store.directory / "unsuitable.txt"
+    if refused.exists():
+        return False
+    try:
+        library.load([PROBE])
+    except CompileError as e:
+        library.store.write_text(refused, str(e))
+        return False
+    return True
 
 
 def detect_target() -> Target:

@@ -13,7 +13,8 @@ import pytest
 from dawdle import config
 from dawdle.errors import CompileError
 from dawdle.runtime import store
-from dawdle.runtime.compiler import Source, balance, candidates, find_compiler
+from dawdle.runtime.compiler import Source, balance, candidates, compilers, find_compiler
+from dawdle.runtime.cpu import open_library
 from dawdle.runtime.library import Batch, Library
 
 PRELUDE = "#include <stdint.h>\n"
@@ -23,7 +24,7 @@ def source(name: str, body: str = "") -> Source:
     return Source(name, f"int {name}(void) {{ {body} return 42; }}")
 
 
-def open_library(path: Path) -> Library:
+def library_in(path: Path) -> Library:
     with config.override(cache_dir=path):
         return Library(find_compiler(), PRELUDE)
 
@@ -80,7 +81,7 @@ def test_without_a_compiler_numpy_serves_with_a_warning(tmp_path):
 
 
 def test_a_kernel_that_does_not_compile(tmp_path):
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     good, bad = source("good"), Source("bad", "int bad(void) { return undeclared_thing; }")
     with pytest.raises(
         CompileError, match=r"failed on kernel bad \(source kept in .*bad.c\):\n(.*\n)*.*undeclared_thing"
@@ -94,7 +95,24 @@ def test_a_kernel_that_does_not_compile(tmp_path):
 def test_a_compiler_that_always_fails(monkeypatch, tmp_path):
     monkeypatch.setenv("CC", "false")
     with pytest.raises(CompileError, match=r"false failed on kernel k .*:\nexit status 1, and no message"):
-        open_library(tmp_path).load([source("k")])
+        library_in(tmp_path).load([source("k")])
+
+
+def test_a_compiler_that_lacks_something_is_passed_over(tmp_path, monkeypatch):
+    old = tmp_path / "bin" / "clang"
+    old.parent.mkdir()
+    old.write_text(
+        f"#!/bin/sh\necho x >> {tmp_path}/calls\n"
+        'for f in "$@"; do case $f in *.c) grep -q _Float16 "$f" && exit 1;; esac; done\nexec gcc "$@"\n'
+    )
+    old.chmod(0o755)
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setenv("PATH", f"{old.parent}:{os.environ['PATH']}")
+    assert [c.name for c in compilers()][:2] == ["clang", "gcc"]
+    with config.override(cache_dir=tmp_path / "cache"):
+        assert [open_library(PRELUDE).compiler.name for _ in range(3)] == ["gcc"] * 3
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert 1 <= len(calls) <= 2  # asked once, and once more to name the kernel
 
 
 def test_units_are_balanced():
@@ -107,7 +125,7 @@ def test_units_are_balanced():
 def test_a_batch_starts_early_and_compiles_each_kernel_once(tmp_path, monkeypatch):
     monkeypatch.setattr("dawdle.runtime.library.EARLY", 50)
     monkeypatch.setattr("dawdle.runtime.library.cores", lambda: 4)
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     sources = [source(n) for n in "abcde"]
     with Batch(library) as batch:
         for s in [*sources, *sources]:
@@ -120,7 +138,7 @@ def test_a_batch_starts_early_and_compiles_each_kernel_once(tmp_path, monkeypatc
 
 def test_an_interrupted_batch_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr("dawdle.runtime.library.EARLY", 1)
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     with pytest.raises(KeyboardInterrupt), Batch(library) as batch:
         batch.add(source("a"))
         started = [process for _, process, _ in batch._compilation._started]
@@ -134,10 +152,10 @@ def test_an_interrupted_batch_leaves_nothing(tmp_path, monkeypatch):
 
 
 def test_known_kernels_are_not_compiled_again(tmp_path):
-    first = open_library(tmp_path)
+    first = library_in(tmp_path)
     first.load([source("a"), source("b"), source("c")])
     assert first.compiled == 3
-    second = open_library(tmp_path)
+    second = library_in(tmp_path)
     second.load([source("c"), source("a"), source("d")])
     assert second.compiled == 1
     second.load([source("a"), source("d")])
@@ -145,7 +163,7 @@ def test_known_kernels_are_not_compiled_again(tmp_path):
 
 
 def test_other_compilers_flags_and_preludes_have_other_stores(tmp_path, monkeypatch):
-    first = open_library(tmp_path)
+    first = library_in(tmp_path)
     with config.override(cache_dir=tmp_path):
         other = Library(find_compiler(), PRELUDE + "#include <math.h>\n")
         monkeypatch.setenv("CC", "gcc -O1")
@@ -154,19 +172,19 @@ def test_other_compilers_flags_and_preludes_have_other_stores(tmp_path, monkeypa
 
 
 def test_everything_is_private(tmp_path):
-    library = open_library(tmp_path / "a" / "b")
+    library = library_in(tmp_path / "a" / "b")
     library.load([source("a")])
     root = library.store.root
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
     assert all(stat.S_IMODE(p.stat().st_mode) & 0o077 == 0 for p in root.rglob("*"))
     root.chmod(0o777)
-    open_library(root)
+    library_in(root)
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty", "other"])
 def test_a_damaged_library_is_rebuilt(tmp_path, damage):
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     library.load([source("a")])
     (path,) = libraries(library)
     data = bytearray(path.read_bytes())
@@ -175,7 +193,7 @@ def test_a_damaged_library_is_rebuilt(tmp_path, damage):
     new = {"cut": data[:-100], "flip": data, "empty": b"", "other": b"\x7fELF not"}[damage]
     path.unlink()  # a loaded library must not change under the process
     path.write_bytes(new)
-    again = open_library(tmp_path)
+    again = library_in(tmp_path)
     again.load([source("a")])
     assert again.compiled == 1
     assert store.digest(path.read_bytes()) == path.stem
@@ -183,23 +201,23 @@ def test_a_damaged_library_is_rebuilt(tmp_path, damage):
 
 @pytest.mark.parametrize("text", ["", "../../../etc/passwd", "x" * 40 + ".so", "0" * 40 + ".so", "\0\xff"])
 def test_a_damaged_entry_is_rebuilt(tmp_path, text):
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     library.load([source("a")])
     (entry,) = [p for p in entries(library) if p.suffix != ".so"]
     entry.write_bytes(text.encode("latin-1"))
-    again = open_library(tmp_path)
+    again = library_in(tmp_path)
     again.load([source("a")])
     assert again.compiled == 1
 
 
 def test_an_entry_that_points_to_the_wrong_library_is_rebuilt(tmp_path):
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     library.load([source("a")])
     (first,) = libraries(library)
     library.load([source("b")])
     entry = library.store.directory / store.digest(source("b").text.encode())
     entry.write_text(first.name)
-    again = open_library(tmp_path)
+    again = library_in(tmp_path)
     again.load([source("b")])
     assert again.compiled == 1
 
@@ -210,9 +228,9 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     with pytest.warns(
         RuntimeWarning, match=r"kernel cache .*/file/cache can't be used .*DAWDLE_CACHE_DIR"
     ) as seen:
-        library = open_library(blocked / "cache")
+        library = library_in(blocked / "cache")
         assert library.load([source("a")])
-        open_library(blocked / "cache")
+        library_in(blocked / "cache")
     assert len(seen) == 1  # once is enough
     assert library.store.root != blocked / "cache" and library.compiled == 1
 
@@ -221,11 +239,11 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 def test_a_read_only_cache(tmp_path):
     tmp_path.chmod(0o500)
     with pytest.warns(RuntimeWarning, match="can't be used"):
-        assert open_library(tmp_path / "cache").load([source("a")])
+        assert library_in(tmp_path / "cache").load([source("a")])
 
 
 def test_a_full_disk(tmp_path, monkeypatch):
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     real = os.replace
 
     def full(a, b):
@@ -258,13 +276,13 @@ def test_two_processes_compile_the_same_kernels(tmp_path):
     ]
     assert [(p.communicate()[1], p.returncode) for p in running] == [(b"", 0)] * 3
     with config.override(cache_dir=tmp_path):
-        library = open_library(tmp_path)
+        library = library_in(tmp_path)
         library.load([Source(f"k{i}", f"int k{i}(void) {{ return {i}; }}") for i in range(6)])
     assert library.compiled == 0
 
 
 def test_pruning_removes_what_was_used_longest_ago(tmp_path):
-    library = open_library(tmp_path)
+    library = library_in(tmp_path)
     for i, name in enumerate("abc"):
         library.load([source(name)])
         path = library.store.find(store.digest(source(name).text.encode()))
@@ -272,7 +290,7 @@ def test_pruning_removes_what_was_used_longest_ago(tmp_path):
     sizes = sum(p.stat().st_size for p in libraries(library))
     assert (library.store.usage().libraries, library.store.usage().nbytes) == (3, sizes)
     store.prune(tmp_path, sizes - 1)
-    left = open_library(tmp_path).store
+    left = library_in(tmp_path).store
     assert [left.find(store.digest(source(n).text.encode())) is not None for n in "abc"] == [
         False,
         True,
@@ -284,5 +302,5 @@ def test_pruning_removes_what_was_used_longest_ago(tmp_path):
 
 
 def test_assembly(tmp_path):
-    text = open_library(tmp_path).assembly(source("a"))
+    text = library_in(tmp_path).assembly(source("a"))
     assert "a:" in text and "ret" in text and ".cfi" not in text
