@@ -26,6 +26,7 @@ Known = Mapping[Expr, Interval]
 Terms = dict[Expr, int]
 
 UNBOUNDED: Interval = (None, None)
+MAX_FACTORS = 8
 
 _keys: weakref.WeakKeyDictionary[Expr, str] = weakref.WeakKeyDictionary()
 _bounds: weakref.WeakKeyDictionary[Expr, Interval] = weakref.WeakKeyDictionary()
@@ -210,9 +211,14 @@ def mul(a: Expr, b: Expr | int) -> Expr:
 
 
 def _product(x: Expr, y: Expr) -> Expr:
-    factors = []
+    """x * y, its factors in canonical order; a product of very many, such as a power of user data, stays as
+    it is.
+    """
+    factors: list[Expr] = []
     stack = [x, y]
     while stack:
+        if len(factors) + len(stack) > MAX_FACTORS:
+            return make(Op.MUL, (x, y), None, INDEX)
         f = stack.pop()
         if f.op is Op.MUL and is_index(f):
             stack.extend(f.src)
