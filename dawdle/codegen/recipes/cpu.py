@@ -230,12 +230,19 @@ def work(k: Kernel) -> int:
     return total
 
 
+def _carries(k: Kernel, outer: Range, inner: Range) -> bool:
+    """Whether something is computed once in each iteration of ``outer``, for all of ``inner``."""
+    return any(s.at is outer for s in k.stages) or any(
+        e.op is X.REDUCE and outer in e.free and inner not in e.free for e in k.exprs()
+    )
+
+
 def _parallel(k: Kernel, shareable: int) -> Kernel:
     """Share the first loops among threads, merged until each thread has several iterations."""
     if work(k) < PARALLEL_WORK or shareable == 0:
         return k
     first = k.ranges[0]
-    while shareable > 1 and first.extent < TASKS * 16:
+    while shareable > 1 and first.extent < TASKS * 16 and not _carries(k, first, k.ranges[1]):
         k, first = merge(k, first, k.ranges[1])
         shareable -= 1
     return mark(k, first, "parallel") if first.extent > 1 else k
