@@ -72,14 +72,14 @@ class CpuDevice(Device):
         ]
 
 
-# what kernels need of a compiler beyond C11: clang before 15 has no _Float16 on x86
+# what kernels need of a compiler beyond C11: vectors and conversions between them
 PROBE = Source(
     "dawdle_probe",
     """
 void dawdle_probe(int64_t thread, int64_t threads, void *const *buffers, char *scratch) {
-  typedef _Float16 half8 __attribute__((vector_size(16)));
+  typedef uint8_t byte8 __attribute__((vector_size(8)));
   typedef float float8 __attribute__((vector_size(32)));
-  *(float8 *)buffers[0] = __builtin_convertvector(*(half8 *)buffers[1], float8);
+  *(float8 *)buffers[0] = __builtin_convertvector(*(byte8 *)buffers[1], float8);
 }""",
 )
 

@@ -103,7 +103,7 @@ def test_a_compiler_that_lacks_something_is_passed_over(tmp_path, monkeypatch):
     old.parent.mkdir()
     old.write_text(
         f"#!/bin/sh\necho x >> {tmp_path}/calls\n"
-        'for f in "$@"; do case $f in *.c) grep -q _Float16 "$f" && exit 1;; esac; done\nexec gcc "$@"\n'
+        'for f in "$@"; do case $f in *.c) grep -q convertvector "$f" && exit 1;; esac; done\nexec gcc "$@"\n'
     )
     old.chmod(0o755)
     monkeypatch.delenv("CC", raising=False)
