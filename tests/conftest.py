@@ -1,1 +1,0 @@
-"""Makes the helpers in this folder (``random_graphs``) importable from every test."""
