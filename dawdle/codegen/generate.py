@@ -38,6 +38,7 @@ class GeneratedKernel:
     nbytes: int
     kernel: Kernel
     function: Function
+    launch: tuple[int, int] | None = None
 
 
 def generate(group: Group, target: Target) -> GeneratedKernel:
