@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)  # by position, a new field would shift the others' meaning
 class Target:
     """Limits and sizes that recipes decide by."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,7 @@ class CpuDevice(Device):
 
     @property
     def target(self) -> Target:  # type: ignore[override]
-        machine = self._machine
-        threads = config.current().num_threads
-        return Target(machine.name, machine.vector_bytes, machine.registers, threads, machine.l1, machine.l2)
+        return replace(self._machine, threads=config.current().num_threads)
 
     def from_numpy(self, array: Array, copy: bool = True) -> Storage:
         if not copy and array.flags.c_contiguous:
@@ -112,7 +111,12 @@ def detect_target() -> Target:
         vector, registers = 32, 16
     else:
         vector, registers = 16, 32 if "aarch64" in features or "arm64" in features else 16
-    return Target("c", vector, registers, 1, _cache_bytes(1, 32 << 10), _cache_bytes(2, 512 << 10))
+    return Target(
+        vector_bytes=vector,
+        registers=registers,
+        l1=_cache_bytes(1, 32 << 10),
+        l2=_cache_bytes(2, 512 << 10),
+    )
 
 
 def _cache_bytes(level: int, default: int) -> int:

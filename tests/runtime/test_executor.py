@@ -377,3 +377,13 @@ def test_python_m_dawdle():
         "GB/s copy",
     ):
         assert text in out
+
+
+def test_the_target_describes_the_machine():
+    target = get_device("CPU").target
+    assert (target.name, target.kind) == ("c", "cpu")
+    assert target.vector_bytes in (16, 32, 64) and target.registers in (16, 32)
+    assert target.threads == config.current().num_threads
+    assert 1 << 12 <= target.l1 <= target.l2
+    with pytest.raises(TypeError):
+        type(target)("c", 32)  # by position, a new field would shift the others' meaning
