@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any, Protocol
 
 from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
+from dawdle.lazy.walk import postorder
 
 
 class Storage(Protocol):
@@ -63,19 +65,8 @@ class LazyBuffer:
 
 
 def toposort(roots: Iterable[LazyBuffer]) -> list[LazyBuffer]:
-    """Every node reachable from ``roots``, operands before users, each once; without recursion."""
-    order: list[LazyBuffer] = []
-    seen: set[int] = set()
-    stack = [(root, False) for root in reversed(list(roots))]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((s, False) for s in reversed(node.src) if id(s) not in seen)
-    return order
+    """Every node reachable from ``roots``, operands before users, each once."""
+    return postorder(roots, attrgetter("src"))
 
 
 def format_graph(roots: Iterable[LazyBuffer]) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from dawdle.lazy.axes import Access, Axes, Index, extent, free
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import ELEMENTWISE, MOVEMENT, REDUCE, Op
+from dawdle.lazy.walk import postorder
 
 OP_COST = {
     Op.EXP2: 8.0, Op.LOG2: 10.0, Op.SIN: 15.0, Op.DIV: 4.0, Op.SQRT: 4.0, Op.RECIP: 4.0,
@@ -54,18 +55,7 @@ def operands(node: LazyBuffer) -> tuple[LazyBuffer, ...]:
 
 def toposort_values(roots: Iterable[LazyBuffer]) -> list[LazyBuffer]:
     """Every node whose value is needed for ``roots``, operands before users."""
-    order: list[LazyBuffer] = []
-    seen: set[int] = set()
-    stack = [(root, False) for root in reversed(list(roots))]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((s, False) for s in reversed(operands(node)) if id(s) not in seen)
-    return order
+    return postorder(roots, operands)
 
 
 def dependence(axes: Axes, node: LazyBuffer, index: Access, budget: int = 32) -> frozenset[Index]:

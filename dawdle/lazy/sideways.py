@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dawdle.lazy.draft import Draft
+from dawdle.lazy.walk import postorder
 
 MAX_OPS, MAX_READS, MAX_OUTPUTS = 200, 30, 16
 SMALL = 1024  # elements of a space
@@ -13,19 +14,7 @@ SMALL = 1024  # elements of a space
 
 def topological(drafts: Sequence[Draft]) -> list[int]:
     """The numbers of ``drafts``, producers before users and close to them."""
-    order: list[int] = []
-    seen: set[int] = set()
-    for root in range(len(drafts)):
-        stack = [(root, False)]
-        while stack:
-            number, expanded = stack.pop()
-            if expanded:
-                order.append(number)
-            elif number not in seen:
-                seen.add(number)
-                stack.append((number, True))
-                stack.extend((p, False) for p in sorted(drafts[number].producers) if p not in seen)
-    return order
+    return postorder(range(len(drafts)), lambda number: sorted(drafts[number].producers, reverse=True))
 
 
 def _levels(drafts: Sequence[Draft]) -> list[int]:
