@@ -57,7 +57,8 @@ class StageBuffer:
 class Kernel:
     """A set of stores over ``ranges``, outermost loop first.
 
-    ``marks`` holds what the schedule decided for a range ("parallel", "vector", "unroll"), also for ranges
+    ``marks`` holds what the schedule decided for a range ("parallel", "vector", "unroll", on a GPU "group" and
+    "local"), also for ranges
     that a reduction binds. A vector range's extent is the vector's width. ``applied`` lists the
     transformations, for people.
     """
@@ -69,6 +70,7 @@ class Kernel:
     marks: dict[Range, str] = field(default_factory=dict)
     stages: tuple[StageBuffer, ...] = ()
     applied: tuple[Any, ...] = ()
+    launched: bool = False  # on a GPU, over ranges marked "group" and "local"
 
     def with_(self, **changes: Any) -> Kernel:
         return replace(self, **changes)

@@ -47,7 +47,8 @@ class Alloc(Stmt):
     """A local array of ``size`` elements; ``lanes`` > 1 makes each element a vector, and indices count
     vectors.
 
-    ``space`` is "register" (one element, a variable) or "scratch" (the thread's private memory).
+    ``space`` is "register" (one element, a variable), "scratch" (the thread's private memory) or "shared" (by the
+    threads of a group).
     """
 
     name: str
@@ -78,7 +79,8 @@ class Barrier(Stmt):
 class Function:
     """A whole kernel: parameters as (name, dtype, written), and its body.
 
-    ``thread`` and ``threads`` are bound index variables. ``scratch`` is the bytes of private memory each
+    ``thread`` and ``threads`` are bound index variables; in a GPU kernel, which ``groups`` groups of ``local`` threads
+    run, ``group_id`` and ``local_id`` are. ``scratch`` is the bytes of private memory each
     thread needs.
     """
 
@@ -86,6 +88,8 @@ class Function:
     params: tuple[tuple[str, DType, bool], ...]
     body: tuple[Stmt, ...]
     scratch: int = 0
+    groups: int = 0
+    local: int = 0
 
 
 def format_loops(f: Function) -> str:

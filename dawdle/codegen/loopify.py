@@ -15,15 +15,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dawdle.codegen import expr, loop
-from dawdle.codegen.algebra import add, bounds, coefficient, minimum, mul, simplify, without
+from dawdle.codegen.algebra import add, bounds, coefficient, less, minimum, mul, simplify, without
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
+from dawdle.codegen.index import unflatten
 from dawdle.codegen.kernel import Kernel, StageBuffer, Store
 from dawdle.codegen.transform import identity_of
 from dawdle.lazy.ops import Op
 
 ALIGN = 64
+IDS = ("group", "local")
 MAX_NESTING = 12  # operators in one C expression: compilers limit the depth of brackets
 THREAD, THREADS = expr.var("thread"), expr.var("threads")
+GROUP, LOCAL = expr.var("group_id"), expr.var("local_id")
 
 
 class _Scope:
@@ -41,6 +44,12 @@ class _Loopify:
         self.k = k
         self.vectors = frozenset(r for r, how in k.marks.items() if how == "vector")
         self.unrolled = frozenset(r for r, how in k.marks.items() if how == "unroll")
+        self.ids = {r: {"group": GROUP, "local": LOCAL}[how] for r, how in k.marks.items() if how in IDS}
+        self.local = max((r.extent for r, v in self.ids.items() if v is LOCAL), default=0)
+        self.groups = max((r.extent for r, v in self.ids.items() if v is GROUP), default=0)
+        self.shared: dict[str, loop.Alloc] = {}
+        self.worker = Range("worker", self.local)
+        self.ids[self.worker] = LOCAL
         self.at = {s.name: s.at for s in k.stages}
         self.counter: Counter[str] = Counter()
         self.variables: dict[Range, Expr] = {}
@@ -96,13 +105,18 @@ class _Loopify:
         self.scopes[-1].body.append(s)
 
     def open(self, r: Range) -> None:
-        self.variables[r] = expr.var(self.name(r.name + "_"))
+        self.variables[r] = self.ids.get(r) or expr.var(self.name(r.name + "_"))
         self.scopes.append(_Scope(self.scopes[-1].opened | {r}, r))
 
     def close(self) -> None:
         scope = self.scopes.pop()
         r = scope.innermost
         assert r is not None
+        if r in self.ids:  # not a loop: each thread has its own value
+            beyond = self.ids[r] is LOCAL and r.extent < self.local
+            body = (loop.If(alu(Op.CMPLT, LOCAL, const(r.extent)), tuple(scope.body)),) if beyond else scope.body
+            self.scopes[-1].body.extend(body)
+            return
         start, stop = const(0), const(r.extent)
         if self.k.marks.get(r) == "parallel":
             start, stop = (
@@ -146,7 +160,7 @@ class _Loopify:
         result = self.translate(n)
         scope = self.scopes[level]
         depth = 1 + max((self.nesting.get(s, 0) for s in result.src), default=0)
-        shared = self.uses.get(n, 2) > 1 or inner or depth > MAX_NESTING
+        shared = self.uses.get(n, 2) > 1 or inner or depth > MAX_NESTING or result.op is X.GROUPFOLD
         if shared and result.op not in (X.VAR, Op.CONST, X.RANGE) and not self.is_register(result):
             name = self.name("x")
             scope.body.append(loop.Let(name, result))
@@ -231,6 +245,8 @@ class _Loopify:
         if ranges[0] in self.vectors:
             assert len(ranges) == 1
             return expr.make(X.FOLD, (broadcast(self.value(n.src[0]), ranges[0].extent),), op, n.dtype)
+        if ranges[0] in self.ids:
+            return self.group_reduce(n)
         here = len(self.scopes) - 1
         scope = self.scopes[here]
         group = [
@@ -248,6 +264,7 @@ class _Loopify:
         loops = [r for r in ranges if r not in self.unrolled]
         for r in loops:
             self.open(r)
+            self.fill(r)
         for point in self.points(r for r in ranges if r in self.unrolled):
             for m in group:
                 (body,) = self.at_point([m.src[0]], point)
@@ -258,6 +275,28 @@ class _Loopify:
             self.close()
         scope.values.update(accumulators)
         return accumulators[n]
+
+    def group_reduce(self, n: Expr) -> Expr:
+        """Combine a value over the threads of a group, and with it the others that run over the same threads."""
+        here = len(self.scopes) - 1
+        scope = self.scopes[here]
+        (r,) = n.arg[1]
+        mates = [m for m in self.reduces if m.arg[1] == (r,) and m is not n and self.stands(m, here)]
+        self.open(r)
+        own = {m: self.value(m.src[0]) for m in (n, *mates) if m not in scope.values}
+        self.close()
+        results = {}
+        for m, value in own.items():
+            array = self.shared_array(f"fold_{m.dtype.name}", m, self.local)
+            total = expr.make(X.GROUPFOLD, (value,), (m.arg[0], array), m.dtype)
+            results[m] = expr.var(self.name("x"), m.dtype)
+            self.emit(loop.Let(results[m].arg, total))
+        scope.values.update(results)
+        return results[n]
+
+    def shared_array(self, name: str, like: Expr, size: int) -> str:
+        self.shared[name] = loop.Alloc(name, like.dtype, size, "shared")
+        return name
 
     def stands(self, m: Expr, here: int) -> bool:
         """Whether ``m`` belongs to the innermost open scope."""
@@ -373,7 +412,27 @@ class _Loopify:
             if s.at is at:
                 self.fill_stage(s)
 
+    def fill_together(self, s: StageBuffer) -> None:
+        """All threads of a group fill a shared buffer, each every ``local``-th element."""
+        size = math.prod(r.extent for r in s.dims)
+        self.shared_array(s.name, s.value, size)
+        turn = Range(s.name + "_", -(-size // self.local))
+        place = add(mul(range_(turn), const(self.local)), range_(self.worker))
+        at = dict(zip(map(range_, s.dims), unflatten(place, [r.extent for r in s.dims]), strict=True))
+        (value,) = self.at_point([s.value], at)
+        beyond = None if size % self.local == 0 else less(place, const(size))
+        self.emit(loop.Barrier())
+        self.open(self.worker)
+        self.open(turn)
+        self.store(Store(s.name, place, value, beyond))
+        self.close()
+        self.close()
+        self.emit(loop.Barrier())
+
     def fill_stage(self, s: StageBuffer) -> None:
+        if self.local:
+            self.fill_together(s)
+            return
         self.emit(self.scratch_array(s.name, s.value, math.prod(r.extent for r in s.dims)))
         index = const(0)
         for d in s.dims:
@@ -400,7 +459,9 @@ class _Loopify:
         order = [r for r in self.k.ranges if r not in self.vectors | self.unrolled]
         self.nest(list(itertools.chain(*self.stores)), order)
         params = tuple((p.name, p.dtype, p.written) for p in self.k.params)
-        return loop.Function(self.k.name, params, tuple(self.scopes[0].body), self.scratch)
+        body = (*self.shared.values(), *self.scopes[0].body)
+        groups, local = (max(self.groups, 1), max(self.local, 1)) if self.k.launched else (0, 0)
+        return loop.Function(self.k.name, params, body, self.scratch, groups, local)
 
 
 _OPAQUE = frozenset({X.REDUCE, X.SCAN, X.LOAD, X.RANGE, Op.CONST, X.VAR})

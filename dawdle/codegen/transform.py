@@ -177,6 +177,56 @@ def accumulate(k: Kernel, r: Range, lanes: int, copies: int) -> Kernel:
     return k.with_(marks={**k.marks, v: "vector"})
 
 
+def group_reduction(k: Kernel, r: Range, threads: int) -> Kernel:
+    """Share a reduction over ``r`` among the threads of a group.
+
+    ``op_{r} f(r)`` → ``op_{l} op_{o} f(o*threads + l)``
+    """
+    turns = -(-r.extent // threads)
+    if turns * threads != r.extent:
+        k, r = lengthen(k, r, turns * threads)
+    o, own = Range(f"{r.name}o", turns), Range(f"{r.name}l", threads)
+    place = add(mul(range_(o), const(threads)), range_(own))
+
+    def rule(e: Expr) -> Expr:
+        if e.op is not X.REDUCE or r not in e.arg[1]:
+            return e
+        op, ranges = e.arg
+        (body,) = expr.substitute([e.src[0]], {range_(r): place})
+        return expr.reduce(op, expr.reduce(op, body, [o if x is r else x for x in ranges]), [own])
+
+    return mark(_map_exprs(k, rule, f"share {r!r} among {threads} threads"), own, "local")
+
+
+def clamp_split(k: Kernel, r: Range, factor: int, name: str = "") -> tuple[Kernel, Range, Range]:
+    """As :func:`split`, but what lies beyond the end of an output range computes its last element again."""
+    outer, inner = Range(f"{name or r.name}o", -(-r.extent // factor)), Range(f"{name or r.name}i", factor)
+    place = add(mul(range_(outer), const(factor)), range_(inner))
+    place = minimum(place, const(r.extent - 1))
+    return _replace_range(k, r, place, (outer, inner), f"split {r!r} by {factor}, clamped"), outer, inner
+
+
+def guard_split(k: Kernel, r: Range, factor: int) -> tuple[Kernel, Range, Range]:
+    """As :func:`split`, but nothing is computed beyond the end: for stores that must not be repeated."""
+    outer, inner = Range(f"{r.name}o", -(-r.extent // factor)), Range(f"{r.name}i", factor)
+    place = add(mul(range_(outer), const(factor)), range_(inner))
+    k = _replace_range(k, r, place, (outer, inner), f"split {r!r} by {factor}, guarded")
+    if outer.extent * factor == r.extent:
+        return k, outer, inner
+    inside = less(place, const(r.extent))
+    stores = [replace(s, valid=inside if s.valid is None else and_(inside, s.valid)) for s in k.stores]
+    return _mask_loads(k.with_(stores=tuple(stores)), outer, inside), outer, inner
+
+
+def _mask_loads(k: Kernel, r: Range, inside: Expr) -> Kernel:
+    def rule(e: Expr) -> Expr:
+        if e.op is not X.LOAD or r not in e.src[0].free:
+            return e
+        return expr.load(e.arg, e.src[0], e.dtype, inside if len(e.src) == 1 else and_(e.src[1], inside))
+
+    return _map_exprs(k, rule, f"mask loads over {r!r}")
+
+
 def block_reduction(k: Kernel, r: Range, size: int) -> tuple[Kernel, Range, Range]:
     """Run a sum over ``r`` in blocks of ``size``, so that the loop over blocks can stand outside of output
     loops.
@@ -197,15 +247,21 @@ def block_reduction(k: Kernel, r: Range, size: int) -> tuple[Kernel, Range, Rang
     return k.with_(stores=stores, ranges=(o, *k.ranges)), o, i
 
 
-def stage(k: Kernel, name: str, value: Expr, at: Range | None, dims: tuple[Range, ...]) -> Kernel:
+def stage(
+    k: Kernel, name: str, value: Expr, at: Range | None, dims: tuple[Range, ...], together: bool = False
+) -> Kernel:
     """Copy the tile of ``value`` that ``dims`` span into a buffer in their order, once for each iteration of
-    ``at``.
+    ``at``. With ``together`` the threads of a group fill it, over ranges of its own.
     """
     index = const(0)
     for d in dims:
         index = add(mul(index, const(d.extent)), range_(d))
     staged = expr.load(name, index, value.dtype)
-    buffer = StageBuffer(name, value, at, dims)
+    kept = dims
+    if together:
+        kept = tuple(Range(f"{name}_{d.name}", d.extent) for d in dims)
+        (value_kept,) = expr.substitute([value], dict(zip(map(range_, dims), map(range_, kept), strict=True)))
+    buffer = StageBuffer(name, value_kept if together else value, at, kept)
 
     def substituted(s: Store) -> Store:
         return replace(s, value=expr.substitute([s.value], {value: staged})[0])

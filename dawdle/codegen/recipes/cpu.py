@@ -120,7 +120,7 @@ def _generic(k: Kernel, target: Target) -> Kernel:
     if last is None:
         return _parallel(reorder(k, [*order, *tail]), len(order))
     vectors = last.extent // lanes
-    tiles = max(1, min(ACCUMULATORS // len(inner), vectors // (2 * target.threads))) if inner else 1
+    tiles = max(1, min(ACCUMULATORS // len(inner), vectors // (2 * target.threads))) if inner and not tail else 1
     k, outer, tile = split(k, last, lanes * tiles)
     k, unrolled, vector = split(k, tile, lanes, last.name + "u")
     k = mark(mark(k, unrolled, "unroll"), vector, "vector")
@@ -206,7 +206,9 @@ def _vector_range(k: Kernel, lanes: int, sequential: list[Range]) -> Range | Non
         steps = {coefficient(s.index, r) for s in k.stores if r in s.index.free}
         masked = any(s.valid is not None and r in s.valid.free for s in k.stores)
         used = all(r in s.index.free for s in k.stores if r in s.value.free)
-        if steps == {1} and used and not masked and r.extent >= lanes and r not in sequential:
+        once = any(s.how for s in k.stores)  # a sum must not be repeated, so tiles may not overlap
+        fits = r.extent % lanes == 0 if once else r.extent >= lanes
+        if steps == {1} and used and not masked and fits and r not in sequential:
             return r
     return None
 
