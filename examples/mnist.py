@@ -167,6 +167,8 @@ def main(arguments: list[str] | None = None) -> float:
     start = time.perf_counter()
     dawdle.manual_seed(args.seed)
     digits = nn.mnist(args.data)
+    if not 0 < args.batch <= len(digits.train_images):
+        raise SystemExit(f"--batch must be from 1 to the {len(digits.train_images)} training digits")
     trainer = Trainer(MODELS[args.model]().to(device=args.device), decay=DECAY[args.model])
     seed = trainer.resume(args.resume) if args.resume else args.seed
     loader = nn.DataLoader(

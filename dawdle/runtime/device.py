@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import sys
 import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 
 from dawdle import config
 from dawdle.errors import DawdleError, DeviceError
@@ -59,10 +61,18 @@ def _best() -> str:
         try:
             return get_device(name).name
         except DawdleError as e:
-            warnings.warn(
-                f"device {name} doesn't work here, so the next best serves: {e}", RuntimeWarning, stacklevel=4
-            )
+            text = f"device {name} doesn't work here, so the next best serves: {e}"
+            warnings.warn(text, RuntimeWarning, stacklevel=_users_level())
     raise AssertionError("NUMPY always works")
+
+
+def _users_level() -> int:
+    """The ``stacklevel`` at which the caller's warning names the line outside of dawdle that led to it."""
+    package, level = __name__.partition(".")[0], 1
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,10 @@ def test_without_a_compiler_numpy_serves_with_a_warning(tmp_path):
         "import warnings, numpy as np\n"
         "with warnings.catch_warnings(record=True) as seen:\n"
         "    warnings.simplefilter('always')\n"
-        "    from dawdle.runtime.device import default_device, devices\n"
-        "    print(default_device(), default_device(), len(seen), 'install one' in str(seen[0].message))\n"
+        "    from dawdle import Tensor\n"
+        "    from dawdle.runtime.device import devices\n"
+        "    print(Tensor([1.0]).device, Tensor([2.0]).device, len(seen), seen[0].filename)\n"
+        "    print('install one' in str(seen[0].message))\n"
         "    print([(s.name, s.works, 'no C compiler' in s.reason) for s in devices()])\n"
     )
     env = {k: v for k, v in os.environ.items() if k not in ("DAWDLE_DEVICE", "CC")}
@@ -77,7 +79,7 @@ def test_without_a_compiler_numpy_serves_with_a_warning(tmp_path):
     out = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
     ).stdout
-    assert out == "NUMPY NUMPY 1 True\n[('CPU', False, True), ('NUMPY', True, False)]\n"
+    assert out == "NUMPY NUMPY 1 <string>\nTrue\n[('CPU', False, True), ('NUMPY', True, False)]\n"
 
 
 def test_a_kernel_that_does_not_compile(tmp_path):
