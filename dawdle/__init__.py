@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from dawdle import dtype as _dtype
-from dawdle import gradient, random
+from dawdle import gradient, nn, random
 from dawdle.dtype import (
     DType,
     bfloat16,
@@ -83,6 +83,7 @@ __all__ = [
     "jit",
     "linspace",
     "manual_seed",
+    "nn",
     "no_grad",
     "ones",
     "promote",
