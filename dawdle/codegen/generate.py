@@ -11,14 +11,15 @@ from dawdle.codegen.kernel import Kernel, Param
 from dawdle.codegen.loop import Function
 from dawdle.codegen.loopify import loopify
 from dawdle.codegen.lower import flops, lower
-from dawdle.codegen.recipes import cpu
+from dawdle.codegen.recipes import cpu, gpu
 from dawdle.codegen.render.c import render_c
+from dawdle.codegen.render.opencl import render_opencl
 from dawdle.codegen.target import Target
 from dawdle.codegen.verify import verify_kernel, verify_loops
 from dawdle.lazy.plan import Group
 
-RECIPES: dict[str, Callable[[Kernel, Target], Kernel]] = {"c": cpu.schedule}
-RENDERERS: dict[str, Callable[[Function], str]] = {"c": render_c}
+RECIPES: dict[str, Callable[[Kernel, Target], Kernel]] = {"cpu": cpu.schedule, "gpu": gpu.schedule}
+RENDERERS: dict[str, Callable[[Function], str]] = {"c": render_c, "opencl": render_opencl}
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class GeneratedKernel:
 def generate(group: Group, target: Target) -> GeneratedKernel:
     """Source for ``group`` on ``target``. Equal sources have equal names."""
     lowered = lower(group, "KERNEL")
-    kernel = RECIPES[target.name](lowered, target)
+    kernel = RECIPES[target.kind](lowered, target)
     function = loopify(kernel)
     if config.current().debug >= 5:
         verify_kernel(kernel)
@@ -61,4 +62,5 @@ def generate(group: Group, target: Target) -> GeneratedKernel:
         nbytes=sum(p.size * p.dtype.itemsize for p in kernel.params),
         kernel=replace(kernel, name=name),
         function=replace(function, name=name),
+        launch=(function.groups, function.local) if function.local else None,
     )

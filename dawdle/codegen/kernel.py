@@ -57,10 +57,9 @@ class StageBuffer:
 class Kernel:
     """A set of stores over ``ranges``, outermost loop first.
 
-    ``marks`` holds what the schedule decided for a range ("parallel", "vector", "unroll", on a GPU "group" and
-    "local"), also for ranges
-    that a reduction binds. A vector range's extent is the vector's width. ``applied`` lists the
-    transformations, for people.
+    ``marks`` holds what the schedule decided for a range ("parallel", "vector", "unroll", on a GPU "group"
+    and "local"), also for ranges that a reduction binds. A vector range's extent is the vector's width.
+    ``applied`` lists the transformations, for people.
     """
 
     name: str

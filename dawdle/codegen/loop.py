@@ -47,8 +47,8 @@ class Alloc(Stmt):
     """A local array of ``size`` elements; ``lanes`` > 1 makes each element a vector, and indices count
     vectors.
 
-    ``space`` is "register" (one element, a variable), "scratch" (the thread's private memory) or "shared" (by the
-    threads of a group).
+    ``space`` is "register" (one element, a variable), "scratch" (the thread's private memory) or "shared" (by
+    the threads of a group).
     """
 
     name: str
@@ -79,8 +79,8 @@ class Barrier(Stmt):
 class Function:
     """A whole kernel: parameters as (name, dtype, written), and its body.
 
-    ``thread`` and ``threads`` are bound index variables; in a GPU kernel, which ``groups`` groups of ``local`` threads
-    run, ``group_id`` and ``local_id`` are. ``scratch`` is the bytes of private memory each
+    ``thread`` and ``threads`` are bound index variables; in a GPU kernel, which ``groups`` groups of
+    ``local`` threads run, ``group_id`` and ``local_id`` are. ``scratch`` is the bytes of private memory each
     thread needs.
     """
 

@@ -114,7 +114,9 @@ class _Loopify:
         assert r is not None
         if r in self.ids:  # not a loop: each thread has its own value
             beyond = self.ids[r] is LOCAL and r.extent < self.local
-            body = (loop.If(alu(Op.CMPLT, LOCAL, const(r.extent)), tuple(scope.body)),) if beyond else scope.body
+            body = (
+                (loop.If(alu(Op.CMPLT, LOCAL, const(r.extent)), tuple(scope.body)),) if beyond else scope.body
+            )
             self.scopes[-1].body.extend(body)
             return
         start, stop = const(0), const(r.extent)
@@ -277,7 +279,7 @@ class _Loopify:
         return accumulators[n]
 
     def group_reduce(self, n: Expr) -> Expr:
-        """Combine a value over the threads of a group, and with it the others that run over the same threads."""
+        """Combine a value over a group's threads, and with it the others that run over the same threads."""
         here = len(self.scopes) - 1
         scope = self.scopes[here]
         (r,) = n.arg[1]

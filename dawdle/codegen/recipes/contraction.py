@@ -117,7 +117,8 @@ def _extent(ranges: Iterable[Range]) -> int:
     return math.prod(r.extent for r in ranges)
 
 
-def _merge_all(k: Kernel, ranges: tuple[Range, ...], name: str) -> tuple[Kernel, Range]:
+def merge_all(k: Kernel, ranges: tuple[Range, ...], name: str) -> tuple[Kernel, Range]:
+    """Neighbouring ranges as one."""
     first = ranges[0]
     for r in ranges[1:]:
         k, first = merge(k, first, r, name)
@@ -137,7 +138,7 @@ def _k_block(depth: int) -> int:
     return max(exact) if exact else -(-_even(depth, K_BLOCK) // K_UNROLL) * K_UNROLL
 
 
-def _factors(k: Kernel, m_lane: Range) -> tuple[Expr, Expr]:
+def factors(k: Kernel, m_lane: Range) -> tuple[Expr, Expr]:
     """The two factors of the sum as they stand now, the one that depends on ``m_lane`` first."""
     (total,) = (e for e in k.exprs() if e.op is X.REDUCE)
     a, b = total.src[0].src
@@ -147,9 +148,9 @@ def _factors(k: Kernel, m_lane: Range) -> tuple[Expr, Expr]:
 def contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
     """Tile, block and pack."""
     lanes = target.lanes(c.reduce.dtype.itemsize)
-    k, m = _merge_all(k, c.m, "m")
-    k, n = _merge_all(k, c.n, "n")
-    k, depth = _merge_all(k, c.reduce.arg[1], "k")
+    k, m = merge_all(k, c.m, "m")
+    k, n = merge_all(k, c.n, "n")
+    k, depth = merge_all(k, c.reduce.arg[1], "k")
     work = _extent(k.ranges) * depth.extent
 
     wide = 2 * lanes
@@ -185,7 +186,7 @@ def contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
     k = reorder(k, [*outer, part, *blocks, nt, mt, mu, nu, nv])
     if parallel:
         if shared_outside:
-            k, first = _merge_all(k, tuple(outer), "o")
+            k, first = merge_all(k, tuple(outer), "o")
             outer = [first]
         else:
             first = part
@@ -199,7 +200,7 @@ def _share_rows(k: Kernel, m: Range, n: Range, depth: Range, target: Target) -> 
     """
     if m.extent < 6 * target.threads:
         return False
-    left, right = _factors(k, m)
+    left, right = factors(k, m)
 
     def cost(e: Expr, r: Range) -> int:
         smooth = all(coefficient(x.src[0], r) == 1 for x in expr.loads([e]) if r in x.free)
@@ -212,7 +213,7 @@ def _share_rows(k: Kernel, m: Range, n: Range, depth: Range, target: Target) -> 
 def _pack(k: Kernel, by_rows: bool, outside: list[Range], inside: list[Range]) -> Kernel:
     """Stage both factors: the shared one as far out as its size allows, the blocked one inside the blocks."""
     mu = inside[-3]
-    left, right = _factors(k, mu)
+    left, right = factors(k, mu)
     first = next((r for r, how in k.marks.items() if how == "parallel"), None)
     for name, value, blocked in (("packa", left, by_rows), ("packb", right, not by_rows)):
         order = [*outside, *inside]

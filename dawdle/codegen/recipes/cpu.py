@@ -103,11 +103,11 @@ def lane_size(k: Kernel) -> int:
 
 def _generic(k: Kernel, target: Target) -> Kernel:
     lanes = target.lanes(lane_size(k))
-    tail = _sequential(k)
-    k = _stage_rows(k, lanes, target)
+    tail = sequential(k)
+    k = stage_rows(k, lanes, target.l2 // 2)
     loads = [e for e in k.exprs() if e.op is X.LOAD]
     reduces = [e for e in k.exprs() if e.op is X.REDUCE]
-    last = _vector_range(k, lanes, tail)
+    last = vector_range(k, lanes, tail)
     inner = [e for e in reduces if last in e.free]
     if last is not None and inner:
         gained = max(_gain(loads, r).score for e in inner for r in e.arg[1])
@@ -120,7 +120,9 @@ def _generic(k: Kernel, target: Target) -> Kernel:
     if last is None:
         return _parallel(reorder(k, [*order, *tail]), len(order))
     vectors = last.extent // lanes
-    tiles = max(1, min(ACCUMULATORS // len(inner), vectors // (2 * target.threads))) if inner and not tail else 1
+    tiles = (
+        max(1, min(ACCUMULATORS // len(inner), vectors // (2 * target.threads))) if inner and not tail else 1
+    )
     k, outer, tile = split(k, last, lanes * tiles)
     k, unrolled, vector = split(k, tile, lanes, last.name + "u")
     k = mark(mark(k, unrolled, "unroll"), vector, "vector")
@@ -144,7 +146,7 @@ def _jumps(loads: list[Expr], vector: Range, r: Range) -> bool:
     )
 
 
-def _stage_rows(k: Kernel, lanes: int, target: Target) -> Kernel:
+def stage_rows(k: Kernel, lanes: int, room: int) -> Kernel:
     """Keep dear values that a reduction along a row and the row's output both need, such as softmax's
     exponentials.
     """
@@ -152,7 +154,6 @@ def _stage_rows(k: Kernel, lanes: int, target: Target) -> Kernel:
         return k
     column = k.ranges[-1]
     at = k.ranges[-2] if len(k.ranges) > 1 else None
-    room = target.l2 // 2
     for body, r in _row_reductions(k, column):
         for value in reversed(expr.walk([body])):
             (image,) = expr.substitute([value], {range_(r): range_(column)})
@@ -167,9 +168,9 @@ def _stage_rows(k: Kernel, lanes: int, target: Target) -> Kernel:
             uses = {image: column}
             for other in {x for _, x in _row_reductions(k, column)}:
                 uses |= {expr.substitute([image], {range_(column): range_(other)})[0]: other}
-            room -= size
             width = lanes if r.extent >= lanes else 1
-            return _stage_rows(stage_row(k, f"row{len(k.stages)}", uses, at, width), lanes, target)
+            k = stage_row(k, f"row{len(k.stages)}", uses, at, width)
+            return stage_rows(k, lanes, room - size)
     return k
 
 
@@ -192,7 +193,7 @@ def _row_cost(value: Expr, r: Range) -> int:
     )
 
 
-def _sequential(k: Kernel) -> list[Range]:
+def sequential(k: Kernel) -> list[Range]:
     """Ranges whose iterations must run in order: scans, and the axis that a scatter writes along."""
     scanned = {e.arg[1] for e in k.exprs() if e.op is X.SCAN}
     if any(s.valid is not None for s in k.stores):
@@ -200,7 +201,7 @@ def _sequential(k: Kernel) -> list[Range]:
     return [r for r in k.ranges if r in scanned]
 
 
-def _vector_range(k: Kernel, lanes: int, sequential: list[Range]) -> Range | None:
+def vector_range(k: Kernel, lanes: int, sequential: list[Range]) -> Range | None:
     """The output range whose neighbours lie side by side in memory in every store, if it is long enough."""
     for r in reversed(k.ranges):
         steps = {coefficient(s.index, r) for s in k.stores if r in s.index.free}

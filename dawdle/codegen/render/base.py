@@ -24,6 +24,10 @@ SCALAR = {
 class Renderer:
     """Prints one function. A dialect overrides the methods that its language writes differently."""
 
+    SHARED = ""  # how memory that a group shares is declared
+    POINTER = ""  # the address space of buffers
+    RESTRICT = "restrict"
+
     def __init__(self) -> None:
         self.arrays: dict[str, loop.Alloc] = {}
         self.lines: list[str] = []
@@ -149,7 +153,7 @@ class Renderer:
         **dict.fromkeys((Op.CMPLT, Op.CMPEQ), compare),
         **dict.fromkeys((Op.IDIV, Op.MOD), divide),
         **dict.fromkeys((Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.TRUNC, Op.MAX, Op.BITCAST), call),
-        **dict.fromkeys((X.BROADCAST, X.VECTOR, X.FOLD), call),
+        **dict.fromkeys((X.BROADCAST, X.VECTOR, X.FOLD, X.GROUPFOLD), call),
         Op.NEG: neg,
         Op.CONST: const,
         Op.WHERE: where,
@@ -193,9 +197,14 @@ class Renderer:
         kind = self.type_of(s.dtype, s.lanes)
         if s.space == "register":
             return f"{kind} {s.name};"
+        if s.space == "shared":
+            return f"{self.SHARED} {kind} {s.name}[{s.size}];"
         offset = self.scratch
         self.scratch += -(-s.size * s.lanes * s.dtype.itemsize // ALIGN) * ALIGN
-        return f"{kind} *restrict {s.name} = ({kind} *)(scratch + {offset});"
+        return f"{self.pointer(kind, s.name)} = ({self.POINTER}{kind} *)(scratch + {offset});"
+
+    def pointer(self, kind: str, name: str) -> str:
+        return f"{self.POINTER}{kind} *{self.RESTRICT} {name}"
 
     def store(self, s: loop.Store) -> str:
         array, value = self.arrays[s.target], s.value

@@ -7,8 +7,6 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dawdle.codegen import loop
 from dawdle.codegen.expr import Expr, X
 from dawdle.codegen.render.base import Renderer
@@ -29,12 +27,7 @@ LIBM: dict[Op | X, str] = {
     Op.SIN: "sin",
     Op.TRUNC: "trunc",
 }
-FOLDED: dict[Op | X, str] = {
-    Op.ADD: "{a} + {b}",
-    Op.MUL: "{a} * {b}",
-    Op.AND: "{a} & {b}",
-    Op.OR: "{a} | {b}",
-}
+FOLDED: dict[Op | X, str] = {Op.ADD: "+", Op.MUL: "*", Op.AND: "&", Op.OR: "|"}
 
 
 def _mask_type(d: DType) -> DType:
@@ -44,6 +37,8 @@ def _mask_type(d: DType) -> DType:
 
 class CRenderer(Renderer):
     """Prints a loop tree as one C function and the helpers it calls."""
+
+    INLINE = "static inline"
 
     def helper(self, name: str, text: str) -> str:
         self.helpers.setdefault(name, text)
@@ -84,7 +79,7 @@ class CRenderer(Renderer):
         kind, mask = self.vector_type(n.dtype, n.lanes), _mask_type(n.dtype)
         bits, name = self.vector_type(mask, n.lanes), f"select_{kind}"
         body = f"return ({kind})((({bits})a & m) | (({bits})b & ~m));"
-        self.helper(name, f"static inline {kind} {name}({bits} m, {kind} a, {kind} b) {{ {body} }}")
+        self.helper(name, f"{self.INLINE} {kind} {name}({bits} m, {kind} a, {kind} b) {{ {body} }}")
         condition = s[0] if mask is int32 else self.convert(s[0], mask, n.lanes)
         return f"{name}({condition}, {s[1]}, {s[2]})"
 
@@ -118,7 +113,7 @@ class CRenderer(Renderer):
     # functions
 
     def function(self, n: Expr) -> str:
-        name: str = FUNCTIONS[n.op](self, n)
+        name: str = getattr(self, FUNCTIONS[n.op])(n)
         return name
 
     def each_lane(self, n: Expr, name: str, scalar: str, operands: int) -> str:
@@ -129,7 +124,7 @@ class CRenderer(Renderer):
         arguments = ", ".join(f"{t} {x}" for t, x in zip(sources, names, strict=True))
         call = scalar + "(" + ", ".join(f"{x}[i]" for x in names) + ")"
         body = f"{kind} r; for (int i = 0; i < {n.lanes}; i++) r[i] = {call}; return r;"
-        return self.helper(f"{name}_{kind}", f"static inline {kind} {name}_{kind}({arguments}) {{ {body} }}")
+        return self.helper(f"{name}_{kind}", f"{self.INLINE} {kind} {name}_{kind}({arguments}) {{ {body} }}")
 
     def libm(self, n: Expr) -> str:
         name = LIBM[n.op]
@@ -137,17 +132,14 @@ class CRenderer(Renderer):
         return scalar if n.lanes == 1 else self.each_lane(n, name, scalar, 1)
 
     def maximum(self, n: Expr) -> str:
-        kind = self.type_of(n.dtype, n.lanes)
-        if n.lanes > 1:
-            return self.each_lane(n, "max", self.scalar_maximum(n.dtype), 2)
-        assert kind
-        return self.scalar_maximum(n.dtype)
+        scalar = self.scalar_maximum(n.dtype)
+        return scalar if n.lanes == 1 else self.each_lane(n, "max", scalar, 2)
 
     def scalar_maximum(self, d: DType) -> str:
         kind, name = self.scalar_type(d), f"max_{SHORT[d.name]}"
         test = "a > b || a != a" if d.is_float else "a > b"
         return self.helper(
-            name, f"static inline {kind} {name}({kind} a, {kind} b) {{ return {test} ? a : b; }}"
+            name, f"{self.INLINE} {kind} {name}({kind} a, {kind} b) {{ return {test} ? a : b; }}"
         )
 
     def division(self, n: Expr) -> str:
@@ -157,7 +149,7 @@ class CRenderer(Renderer):
             FLOAT_DIVISION[n.op] if n.dtype.is_float else (SIGNED if n.dtype.kind == "i" else UNSIGNED)[n.op]
         )
         body = body.replace("$f", "f" if n.dtype.bits == 32 else "").replace("$T", kind)
-        self.helper(name, f"static inline {kind} {name}({kind} a, {kind} b) {{ {body} }}")
+        self.helper(name, f"{self.INLINE} {kind} {name}({kind} a, {kind} b) {{ {body} }}")
         return name if n.lanes == 1 else self.each_lane(n, n.op.value, name, 2)
 
     def bitcast(self, n: Expr) -> str:
@@ -167,58 +159,73 @@ class CRenderer(Renderer):
         name = f"bits_{SHORT[source.name]}_{SHORT[n.dtype.name]}"
         a, b = self.scalar_type(source), self.scalar_type(n.dtype)
         body = f"union {{ {a} a; {b} b; }} u; u.a = x; return u.b;"
-        return self.helper(name, f"static inline {b} {name}({a} x) {{ {body} }}")
+        return self.helper(name, f"{self.INLINE} {b} {name}({a} x) {{ {body} }}")
 
     def broadcast(self, n: Expr) -> str:
         kind = self.vector_type(n.dtype, n.lanes)
         base = "int32_t" if n.dtype.is_bool else self.scalar_type(n.dtype)
         lanes = ", ".join(["-x" if n.dtype.is_bool else "x"] * n.lanes)
         name = f"splat_{kind}"
-        return self.helper(name, f"static inline {kind} {name}({base} x) {{ return ({kind}){{{lanes}}}; }}")
+        return self.helper(name, f"{self.INLINE} {kind} {name}({base} x) {{ return ({kind}){{{lanes}}}; }}")
+
+    def combined_text(self, op: Op, d: DType, a: str, b: str) -> str:
+        """Two scalars combined by the op of a reduction."""
+        if op is Op.MAX and not d.is_bool:
+            return f"{self.scalar_maximum(d)}({a}, {b})"
+        return f"({a} {FOLDED[Op.OR if op is Op.MAX else op]} {b})"
+
+    def lane(self, vector: str, i: int) -> str:
+        return f"{vector}[{i}]"
 
     def fold(self, n: Expr) -> str:
         """Combine the lanes of a vector in a balanced tree."""
         (source,), op = n.src, n.arg
         kind, scalar = self.vector_type(source.dtype, source.lanes), self.scalar_type(n.dtype)
-        if op is Op.MAX and not n.dtype.is_bool:
-            template = self.scalar_maximum(n.dtype) + "({a}, {b})"
-        else:
-            template = FOLDED[Op.OR if op is Op.MAX else op]
-        parts = [f"v[{i}]" for i in range(source.lanes)]
+        parts = [self.lane("v", i) for i in range(source.lanes)]
         while len(parts) > 1:
             half = len(parts) // 2
-            parts = ["(" + template.format(a=parts[i], b=parts[i + half]) + ")" for i in range(half)]
+            parts = [self.combined_text(op, n.dtype, parts[i], parts[i + half]) for i in range(half)]
         name = f"fold_{op.value}_{kind}"
         value = f"{parts[0]} != 0" if n.dtype.is_bool else parts[0]
-        return self.helper(name, f"static inline {scalar} {name}({kind} v) {{ return {value}; }}")
+        return self.helper(name, f"{self.INLINE} {scalar} {name}({kind} v) {{ return {value}; }}")
 
     def vector(self, n: Expr, s: list[str]) -> str:
         lanes = [f"-({x})" for x in s] if n.dtype.is_bool else s
         return f"(({self.vector_type(n.dtype, n.lanes)}){{{', '.join(lanes)}}})"
 
     def node(self, n: Expr, s: list[str]) -> str:
+        if n.op is X.GROUPFOLD:
+            return f"{self.function(n)}({s[0]}, {n.arg[1]})"
         return self.vector(n, s) if n.op is X.VECTOR else super().node(n, s)
 
     # the whole
 
     def render(self, f: loop.Function) -> str:
-        """The function and its helpers as C text."""
+        """The function and its helpers as source text."""
         self.arrays = {name: loop.Alloc(name, dtype, 0, "param") for name, dtype, _ in f.params}
-        for i, (name, dtype, written) in enumerate(f.params):
-            kind = f"{'' if written else 'const '}{self.scalar_type(dtype)} *restrict"
-            self.line(1, f"{kind} {name} = buffers[{i}];")
+        self.begin(f)
         self.statements(f.body, 1)
         guarded = [f"#ifndef dw_{n}\n#define dw_{n}\n{text}\n#endif" for n, text in self.helpers.items()]
-        return "\n".join([*guarded, SIGNATURE.format(name=f.name) + " {", *self.lines, "}", ""])
+        return "\n".join([*guarded, self.signature(f) + " {", *self.lines, "}", ""])
+
+    def signature(self, f: loop.Function) -> str:
+        return SIGNATURE.format(name=f.name)
+
+    def begin(self, f: loop.Function) -> None:
+        """Bind the parameters' names."""
+        for i, (name, dtype, written) in enumerate(f.params):
+            kind = f"{'' if written else 'const '}{self.scalar_type(dtype)}"
+            self.line(1, f"{self.pointer(kind, name)} = buffers[{i}];")
 
 
-FUNCTIONS: dict[Op | X, Callable[[CRenderer, Expr], str]] = {
-    **dict.fromkeys(LIBM, CRenderer.libm),
-    **dict.fromkeys((Op.IDIV, Op.MOD), CRenderer.division),
-    Op.MAX: CRenderer.maximum,
-    Op.BITCAST: CRenderer.bitcast,
-    X.BROADCAST: CRenderer.broadcast,
-    X.FOLD: CRenderer.fold,
+FUNCTIONS: dict[Op | X, str] = {  # the methods that make the helpers
+    **dict.fromkeys(LIBM, "libm"),
+    **dict.fromkeys((Op.IDIV, Op.MOD), "division"),
+    Op.MAX: "maximum",
+    Op.BITCAST: "bitcast",
+    X.BROADCAST: "broadcast",
+    X.FOLD: "fold",
+    X.GROUPFOLD: "groupfold",
 }
 UNSIGNED: dict[Op | X, str] = {Op.IDIV: "return b ? a / b : 0;", Op.MOD: "return b ? a % b : 0;"}
 SIGNED: dict[Op | X, str] = {  # -1 is apart because the least integer divided by it traps

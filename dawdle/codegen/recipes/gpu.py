@@ -1,0 +1,150 @@
+"""Schedules for GPUs: kernels over groups of threads that share local memory.
+
+Elementwise kernels give each thread a vector of neighbours. Rows with reductions go to a group each, which
+combines its threads' shares. Contractions are tiles of 64 x 64 outputs a group, 4 x 4 a thread, with both
+factors' tiles in shared memory.
+"""
+
+from __future__ import annotations
+
+import math
+
+from dawdle.codegen import expr
+from dawdle.codegen.algebra import coefficient
+from dawdle.codegen.expr import Expr, Range, X
+from dawdle.codegen.kernel import Kernel
+from dawdle.codegen.recipes.contraction import Contraction, factors, find_contraction, merge_all
+from dawdle.codegen.recipes.cpu import collapse, lane_size, sequential, stage_rows, vector_range
+from dawdle.codegen.target import Target
+from dawdle.codegen.transform import (
+    clamp_split,
+    group_reduction,
+    guard_split,
+    lengthen,
+    mark,
+    merge,
+    reorder,
+    split,
+    stage,
+)
+
+VECTOR_BYTES = 16  # what one thread loads at once
+SHARED_DEPTH = 64  # length of a reduction from which a group shares it
+MANY_ROWS = 1 << 14  # rows from which a thread each keeps the device busy
+TILE, SIDE, DEPTH = (
+    64,
+    16,
+    16,
+)  # outputs along a side of a group's tile, threads along it, depth of staged tiles
+
+
+def schedule(k: Kernel, target: Target) -> Kernel:
+    """The kernel with all decisions taken."""
+    k = collapse(k).with_(launched=True)
+    found = find_contraction(k, target)
+    if found:
+        return _contract(*found, target)
+    rows = _shared_rows(k)
+    return _threads(k, target) if rows is None else _row_groups(k, rows, target)
+
+
+def _shared_rows(k: Kernel) -> tuple[Range, ...] | None:
+    """The output ranges that reductions depend on, if a group should compute each point of them."""
+    reduces = [e for e in k.exprs() if e.op is X.REDUCE]
+    if not reduces or sequential(k):
+        return None
+    rows = frozenset().union(*(e.free for e in reduces)) & frozenset(k.ranges)
+    if set(k.ranges[: len(rows)]) != rows:
+        return None
+    depth = max(math.prod(r.extent for r in e.arg[1]) for e in reduces)
+    count = math.prod(r.extent for r in rows)
+    carried = len(rows) < len(k.ranges)
+    worth = depth >= SHARED_DEPTH and (carried or count < MANY_ROWS or depth >= 1024)
+    return k.ranges[: len(rows)] if worth else None
+
+
+def _power_of_two(n: int) -> int:
+    return 1 << max(n - 1, 0).bit_length()
+
+
+def _row_groups(k: Kernel, rows: tuple[Range, ...], target: Target) -> Kernel:
+    columns = k.ranges[len(rows) :]
+    if rows:
+        k, row = merge_all(k, rows, "row")
+        k = mark(k, row, "group")
+    if columns:
+        k, column = merge_all(k, columns, "column")
+    ranges = list(dict.fromkeys(e.arg[1] for e in k.exprs() if e.op is X.REDUCE))
+    apart = len({r for rs in ranges for r in rs}) == sum(map(len, ranges))
+    longest = max(math.prod(r.extent for r in rs) for rs in ranges)
+    threads = max(32, min(target.max_local, _power_of_two(longest)))
+    if columns:
+        k = stage_rows(k, 1, target.local_bytes // 2)
+    for rs in dict.fromkeys(e.arg[1] for e in k.exprs() if e.op is X.REDUCE):
+        r = rs[-1]
+        if apart:
+            k, r = merge_all(k, rs, "k")
+        k = group_reduction(k, r, threads)
+    if not columns:
+        return k
+    if column.extent <= threads:
+        return mark(k, column, "local")
+    k, _, own = split(k, column, threads)
+    return mark(k, own, "local")
+
+
+def _threads(k: Kernel, target: Target) -> Kernel:
+    """Each thread computes one output, or a vector of them, by itself."""
+    tail = sequential(k)
+    order = [r for r in k.ranges if r not in tail]
+    reduces = any(e.op is X.REDUCE for e in k.exprs())
+    lanes = max(1, min(VECTOR_BYTES // lane_size(k), target.max_lanes))
+    last = None if tail or reduces or lanes == 1 else vector_range(k, lanes, tail)
+    vector = []
+    if last is not None:
+        k, outer, lane = split(k, last, lanes)
+        k = mark(k, lane, "vector")
+        order[order.index(last)] = outer
+        vector = [lane]
+    k = reorder(k, [*order, *tail, *vector])
+    if not order:
+        return k
+    k, flat = merge_all(k, tuple(order), "i")
+    threads = min(target.max_local, 256)
+    if flat.extent <= threads:
+        return mark(k, flat, "local")
+    once = any(s.how or s.valid is not None for s in k.stores)
+    k, group, own = (guard_split if once else split)(k, flat, threads)
+    return mark(mark(k, group, "group"), own, "local")
+
+
+def _contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
+    k, m = merge_all(k, c.m, "m")
+    k, n = merge_all(k, c.n, "n")
+    k, depth = merge_all(k, c.reduce.arg[1], "k")
+    if depth.extent % DEPTH:
+        k, depth = lengthen(k, depth, -(-depth.extent // DEPTH) * DEPTH)
+    tile_m, tile_n = (min(TILE, -(-r.extent // SIDE) * SIDE) for r in (m, n))
+    k, mo, mi = clamp_split(k, m, tile_m, "m")
+    k, no, ni = clamp_split(k, n, tile_n, "n")
+    k, mu, ml = split(k, mi, SIDE, "mt")
+    k, nu, nl = split(k, ni, SIDE, "nt")
+    k, ko, ki = split(k, depth, DEPTH)
+    for r in (mu, nu):
+        k = mark(k, r, "unroll")
+    outer = list(c.outer)
+    k = reorder(k, [*outer, mo, no, ml, nl, mu, nu])
+    left, right = factors(k, ml)
+    for name, value, own in (("tile_a", left, (mu, ml)), ("tile_b", right, (nu, nl))):
+        k = stage(k, name, value, ko, _walk(value, own, ki), together=True)
+    k, group = merge_all(k, (*outer, mo, no), "g")
+    k, own_id = merge(k, ml, nl)
+    return mark(mark(k, group, "group"), own_id, "local")
+
+
+def _walk(value: Expr, own: tuple[Range, ...], depth: Range) -> tuple[Range, ...]:
+    """The order in which neighbouring threads fill a tile: along the range in which memory runs."""
+    along_depth = any(
+        coefficient(e.src[0], depth) == 1 for e in expr.loads([value]) if depth in e.src[0].free
+    )
+    return (*own, depth) if along_depth else (depth, *own)
