@@ -32,9 +32,7 @@ class X(Enum):
     VECTOR = "vector"  # src: one scalar for each lane
     FOLD = "fold"  # src: a vector; arg: Op that combines its lanes into a scalar
     # groups of GPU threads
-    GROUPFOLD = (
-        "groupfold"  # src: each thread's scalar; arg: (combining Op, shared array)
-    )
+    GROUPFOLD = "groupfold"  # src: each thread's scalar; arg: (combining Op, shared array)
 
     def __repr__(self) -> str:
         return self.name

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 from dawdle.codegen import loop
 from dawdle.codegen.expr import Expr, X, walk
 from dawdle.codegen.loopify import ALIGN
@@ -19,6 +16,24 @@ SCALAR = {
     "bool": "uint8_t", "bfloat16": "uint16_t", "float16": "uint16_t", "float32": "float", "float64": "double",
     **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)},
 }  # fmt: skip
+
+
+RULES: dict[Op | X, str] = {  # the method that prints each kind of expression
+    **dict.fromkeys(INFIX, "infix"),
+    **dict.fromkeys((Op.CMPLT, Op.CMPEQ), "compare"),
+    **dict.fromkeys((Op.IDIV, Op.MOD), "divide"),
+    **dict.fromkeys((Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.TRUNC, Op.MAX, X.BROADCAST, X.FOLD), "call"),
+    Op.BITCAST: "bitcast",
+    Op.NEG: "neg",
+    Op.CONST: "const",
+    Op.WHERE: "where",
+    Op.CAST: "cast",
+    X.VAR: "var",
+    X.MIN: "minimum",
+    X.LOAD: "load",
+    X.VECTOR: "vector",
+    X.GROUPFOLD: "groupfold",
+}
 
 
 class Renderer:
@@ -72,10 +87,8 @@ class Renderer:
         return done[root]
 
     def node(self, n: Expr, s: list[str]) -> str:
-        rule = self.RULES.get(n.op)
-        if rule is None:
-            raise NotImplementedError(f"no rule renders {n.op}")
-        return rule(self, n, s)
+        text: str = getattr(self, RULES[n.op])(n, s)
+        return text
 
     def narrow(self, n: Expr, text: str) -> str:
         """C computes small integers as int: cut the result back to its dtype."""
@@ -124,6 +137,15 @@ class Renderer:
     def function(self, n: Expr) -> str:
         raise NotImplementedError
 
+    def bitcast(self, n: Expr, s: list[str]) -> str:
+        raise NotImplementedError
+
+    def vector(self, n: Expr, s: list[str]) -> str:
+        raise NotImplementedError
+
+    def groupfold(self, n: Expr, s: list[str]) -> str:
+        raise NotImplementedError
+
     def divide(self, n: Expr, s: list[str]) -> str:
         if n.arg == "nonneg":
             return f"({s[0]} {'/' if n.op is Op.IDIV else '%'} {s[1]})"
@@ -147,21 +169,6 @@ class Renderer:
 
     def vector_load(self, n: Expr, index: str) -> str:
         raise NotImplementedError
-
-    RULES: ClassVar[dict[Op | X, Callable[..., str]]] = {
-        **dict.fromkeys(INFIX, infix),
-        **dict.fromkeys((Op.CMPLT, Op.CMPEQ), compare),
-        **dict.fromkeys((Op.IDIV, Op.MOD), divide),
-        **dict.fromkeys((Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.TRUNC, Op.MAX, Op.BITCAST), call),
-        **dict.fromkeys((X.BROADCAST, X.VECTOR, X.FOLD, X.GROUPFOLD), call),
-        Op.NEG: neg,
-        Op.CONST: const,
-        Op.WHERE: where,
-        Op.CAST: cast,
-        X.VAR: var,
-        X.MIN: minimum,
-        X.LOAD: load,
-    }
 
     # statements
 

@@ -39,6 +39,7 @@ class CRenderer(Renderer):
     """Prints a loop tree as one C function and the helpers it calls."""
 
     INLINE = "static inline"
+    FLOAT_SUFFIX = "f"  # of library functions on float32
 
     def helper(self, name: str, text: str) -> str:
         self.helpers.setdefault(name, text)
@@ -148,18 +149,18 @@ class CRenderer(Renderer):
         body = (
             FLOAT_DIVISION[n.op] if n.dtype.is_float else (SIGNED if n.dtype.kind == "i" else UNSIGNED)[n.op]
         )
-        body = body.replace("$f", "f" if n.dtype.bits == 32 else "").replace("$T", kind)
+        body = body.replace("$f", self.FLOAT_SUFFIX if n.dtype.bits == 32 else "").replace("$T", kind)
         self.helper(name, f"{self.INLINE} {kind} {name}({kind} a, {kind} b) {{ {body} }}")
         return name if n.lanes == 1 else self.each_lane(n, n.op.value, name, 2)
 
-    def bitcast(self, n: Expr) -> str:
+    def bitcast(self, n: Expr, s: list[str]) -> str:
         source = n.src[0].dtype
         if n.lanes > 1:
-            return f"({self.vector_type(n.dtype, n.lanes)})"
+            return f"(({self.vector_type(n.dtype, n.lanes)}){s[0]})"
         name = f"bits_{SHORT[source.name]}_{SHORT[n.dtype.name]}"
         a, b = self.scalar_type(source), self.scalar_type(n.dtype)
         body = f"union {{ {a} a; {b} b; }} u; u.a = x; return u.b;"
-        return self.helper(name, f"{self.INLINE} {b} {name}({a} x) {{ {body} }}")
+        return self.helper(name, f"{self.INLINE} {b} {name}({a} x) {{ {body} }}") + f"({s[0]})"
 
     def broadcast(self, n: Expr) -> str:
         kind = self.vector_type(n.dtype, n.lanes)
@@ -193,11 +194,6 @@ class CRenderer(Renderer):
         lanes = [f"-({x})" for x in s] if n.dtype.is_bool else s
         return f"(({self.vector_type(n.dtype, n.lanes)}){{{', '.join(lanes)}}})"
 
-    def node(self, n: Expr, s: list[str]) -> str:
-        if n.op is X.GROUPFOLD:
-            return f"{self.function(n)}({s[0]}, {n.arg[1]})"
-        return self.vector(n, s) if n.op is X.VECTOR else super().node(n, s)
-
     # the whole
 
     def render(self, f: loop.Function) -> str:
@@ -222,10 +218,8 @@ FUNCTIONS: dict[Op | X, str] = {  # the methods that make the helpers
     **dict.fromkeys(LIBM, "libm"),
     **dict.fromkeys((Op.IDIV, Op.MOD), "division"),
     Op.MAX: "maximum",
-    Op.BITCAST: "bitcast",
     X.BROADCAST: "broadcast",
     X.FOLD: "fold",
-    X.GROUPFOLD: "groupfold",
 }
 UNSIGNED: dict[Op | X, str] = {Op.IDIV: "return b ? a / b : 0;", Op.MOD: "return b ? a % b : 0;"}
 SIGNED: dict[Op | X, str] = {  # -1 is apart because the least integer divided by it traps

@@ -28,6 +28,7 @@ class OpenCLRenderer(CRenderer):
     SHARED = "__local"
     POINTER = "__global "
     INLINE = ""
+    FLOAT_SUFFIX = ""
 
     def vector_type(self, d: DType, lanes: int) -> str:
         return f"{BASE[d.name]}{lanes}"
@@ -105,8 +106,8 @@ class OpenCLRenderer(CRenderer):
     def libm(self, n: Expr) -> str:
         return LIBM[n.op]
 
-    def bitcast(self, n: Expr) -> str:
-        return f"as_{self.short(n.dtype, n.lanes)}"
+    def bitcast(self, n: Expr, s: list[str]) -> str:
+        return f"as_{self.short(n.dtype, n.lanes)}(({self.type_of(n.src[0].dtype, n.lanes)}){s[0]})"
 
     def broadcast(self, n: Expr) -> str:
         return f"({self.vector_type(n.dtype, n.lanes)})" + ("-" if n.dtype.is_bool else "")
@@ -115,9 +116,9 @@ class OpenCLRenderer(CRenderer):
         lanes = [f"-({x})" for x in s] if n.dtype.is_bool else s
         return f"(({self.vector_type(n.dtype, n.lanes)})({', '.join(lanes)}))"
 
-    def groupfold(self, n: Expr) -> str:
+    def groupfold(self, n: Expr, s: list[str]) -> str:
         """A tree in local memory. Every work-item of the group must come here."""
-        op, _ = n.arg
+        op, array = n.arg
         kind = self.scalar_type(n.dtype)
         name = f"group_{op.value}_{kind}"
         body = (
@@ -128,7 +129,7 @@ class OpenCLRenderer(CRenderer):
             "n = h; barrier(CLK_LOCAL_MEM_FENCE); } return t[0];"
         )
         self.helper(name, f"{kind} {name}({kind} x, __local {kind} *t) {{ {body} }}")
-        return name
+        return f"{name}({s[0]}, {array})"
 
     def signature(self, f: loop.Function) -> str:
         buffers = "".join(f"__global char *b{i}, ulong o{i}, " for i in range(len(f.params)))
