@@ -24,7 +24,7 @@ def lines() -> Iterator[tuple[str, str]]:
     )
     states = devices()
     for state in states:
-        yield f"device {state.name}", "works" if state.works else f"doesn't work: {state.reason}"
+        yield f"device {state.name}", f"works{state.description and f': {state.description}'}" if state.works else f"doesn't work: {state.reason}"
     works = {s.name for s in states if s.works}
     device = get_device(CpuDevice.name) if CpuDevice.name in works else None
     if isinstance(device, CpuDevice):

@@ -23,6 +23,8 @@ class Config:
     device: str = ""  # DAWDLE_DEVICE: "" picks the best device that works
     threads: int = 0  # DAWDLE_THREADS: 0 means one for each core this process may use
     cache_dir: Path = Path()  # DAWDLE_CACHE_DIR, else XDG_CACHE_HOME/dawdle, else ~/.cache/dawdle
+    cl_device: str = ""  # DAWDLE_CL_DEVICE: words in the platform's and the device's name; "" takes all
+    cl_recipe: str = ""  # DAWDLE_CL_RECIPE: "cpu" or "gpu", whatever the OpenCL device is
     memory_limit: int = 0  # DAWDLE_MEMORY_LIMIT: bytes a device's buffers may take; 0 means no limit
 
     def __post_init__(self) -> None:
@@ -34,6 +36,9 @@ class Config:
             value = getattr(self, name)
             if value < 0:
                 raise DawdleError(f"setting {name} ({variable}) is {value}; it must not be negative")
+        if self.cl_recipe not in ("", "cpu", "gpu"):
+            words = f"setting cl_recipe (DAWDLE_CL_RECIPE) is {self.cl_recipe!r}"
+            raise DawdleError(f"{words}; it must be 'cpu', 'gpu' or empty")
 
     @staticmethod
     def from_env() -> Config:
@@ -50,6 +55,8 @@ class Config:
             device=os.environ.get("DAWDLE_DEVICE", ""),
             threads=integer("DAWDLE_THREADS"),
             cache_dir=Path(cache) if cache else _cache_dir(),
+            cl_device=os.environ.get("DAWDLE_CL_DEVICE", ""),
+            cl_recipe=os.environ.get("DAWDLE_CL_RECIPE", ""),
             memory_limit=integer("DAWDLE_MEMORY_LIMIT"),
         )
 

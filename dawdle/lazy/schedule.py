@@ -40,8 +40,11 @@ def holder(node: LazyBuffer) -> LazyBuffer:
 
 
 class _Scheduler:
-    def __init__(self, outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts) -> None:
+    def __init__(
+        self, outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts, max_params: int
+    ) -> None:
         self.order = order
+        self.max_params = max_params
         self.facts = facts
         self.drafts = Drafts(facts)
         self.reads: dict[int, dict[tuple[int, Read], None]] = {}
@@ -164,6 +167,9 @@ class _Scheduler:
         new = [i for i, b in bases.items() if i not in draft.reads and b.op not in (Op.CONST, Op.IOTA)]
         if len(draft.reads) - 1 + len(new) > MAX_READS * limit:
             return f"the kernel that uses it has {len(draft.reads)} inputs"
+        params = len(draft.outputs) + len(draft.reads) + len(new)
+        if self.max_params and params > self.max_params:
+            return f"the kernel that uses it takes {params - 1} of {self.max_params} buffers"
         return None
 
     def hosts(self, reads: Reads, size: int) -> bool:
@@ -292,10 +298,11 @@ _OBSTACLE: dict[Op, Callable[[_Scheduler, LazyBuffer, Reads], str | None]] = {
 }
 
 
-def schedule(outputs: Sequence[LazyBuffer]) -> Schedule:
+def schedule(outputs: Sequence[LazyBuffer], max_params: int = 0) -> Schedule:
     """The kernels, transfers and host calls that compute ``outputs``, in order.
 
-    Takes time linear in the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
+    A kernel has at most ``max_params`` outputs and inputs together, where that isn't 0. Takes time linear in
+    the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
     """
     order = toposort_values(outputs)
     facts = analyse(order, map(holder, outputs))
@@ -303,7 +310,7 @@ def schedule(outputs: Sequence[LazyBuffer]) -> Schedule:
     if any(new is not node for node, new in zip(outputs, rewritten, strict=True)):
         order = toposort_values(rewritten)
         facts = analyse(order, map(holder, rewritten))
-    drafts = merge_sideways(_Scheduler(rewritten, order, facts).run())
+    drafts = merge_sideways(_Scheduler(rewritten, order, facts, max_params).run(), max_params)
     steps = tuple(_step(drafts[number]) for number in topological(drafts))
     held = [(node, holder(new)) for node, new in zip(outputs, rewritten, strict=True)]
     held += [(node, holder(node)) for step in steps if isinstance(step, HostCall) for node in step.inputs]

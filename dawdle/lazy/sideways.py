@@ -24,16 +24,21 @@ def _levels(drafts: Sequence[Draft]) -> list[int]:
     return level
 
 
-def _fits(a: Draft, b: Draft) -> bool:
+def _fits(a: Draft, b: Draft, max_params: int) -> bool:
+    params = len(a.reads | b.reads) + len(a.outputs) + len(b.outputs)
     return (
-        a.ops + b.ops <= MAX_OPS
+        (not max_params or params <= max_params)
+        and a.ops + b.ops <= MAX_OPS
         and len(a.reads | b.reads) <= MAX_READS
         and len(a.outputs) + len(b.outputs) <= MAX_OUTPUTS
     )
 
 
-def merge_sideways(drafts: list[Draft]) -> list[Draft]:
-    """``drafts`` with alike ones merged. Two at one level (longest path from the leaves) are independent."""
+def merge_sideways(drafts: list[Draft], max_params: int = 0) -> list[Draft]:
+    """``drafts`` with alike ones merged. Two at one level (longest path from the leaves) are independent.
+
+    None gets more than ``max_params`` outputs and inputs together, where that isn't 0.
+    """
     level = _levels(drafts)
     into = list(range(len(drafts)))
     merged = [replace(d) for d in drafts]
@@ -47,7 +52,7 @@ def merge_sideways(drafts: list[Draft]) -> list[Draft]:
         if size <= SMALL and not draft.reductions:
             large.append(0)  # as if they read the same: they cost little but for their launch
         partner = next((found[(kind, i)] for i in large if (kind, i) in found), None)
-        if partner is not None and _fits(merged[partner], draft):
+        if partner is not None and _fits(merged[partner], draft, max_params):
             into[number] = partner
             merged[partner] = _merge(merged[partner], draft)
         for i in large:

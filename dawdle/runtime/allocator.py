@@ -1,7 +1,7 @@
-"""Host memory: 64-byte aligned buffers from a cache of freed ones.
+"""Buffers from a cache of freed ones: 64-byte aligned memory of the host, or another device's.
 
-Fresh memory costs a page fault for every 4 KiB, which on large outputs takes longer than computing them. So
-memory whose last reference has died is kept and handed out again.
+Fresh host memory costs a page fault for every 4 KiB, which on large outputs takes longer than computing them,
+and fresh memory of a GPU makes it wait. So memory whose last reference has died is kept and handed out again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import mmap
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,10 @@ CACHED_SHARE = 4  # at most one part in so many of the machine's memory lies in 
 
 @dataclass(frozen=True)
 class Chunk:
-    """``capacity`` bytes at ``address``, inside of the memory that ``owner`` keeps alive."""
+    """``capacity`` bytes at ``address``, inside of the memory that ``owner`` keeps alive.
+
+    Where memory has no addresses, ``address`` is a number that no other chunk of the device ever had.
+    """
 
     address: int
     capacity: int
@@ -36,8 +39,8 @@ class Chunk:
 
 
 class Buffer:
-    """``nbytes`` of host memory at ``address``. When the object dies, memory that came from an allocator
-    returns to it.
+    """``nbytes`` of memory at ``address``. When the object dies, memory that came from an allocator returns
+    to it.
     """
 
     __slots__ = ("__weakref__", "_home", "address", "chunk", "nbytes")
@@ -55,8 +58,8 @@ class Buffer:
             self._home.append(self.chunk)
 
     def array(self, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool = True) -> Array:
-        """An array on this memory, which it keeps alive; only who has just allocated the buffer may write to
-        it.
+        """An array on this memory, the host's, which it keeps alive; only who has just allocated the buffer
+        may write to it.
         """
         return np.asarray(_Window(self, dtype, shape, readonly))
 
@@ -105,15 +108,26 @@ class MemoryStats:
 
 
 class Allocator:
-    """A caching allocator. Safe to use from several threads."""
+    """A caching allocator of the memory that ``reserve`` gives, raising MemoryError where there is none left.
 
-    def __init__(self, name: str) -> None:
+    ``total`` bytes of that memory, named ``memory`` in messages, exist. Safe to use from several threads.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reserve: Callable[[int], Chunk] | None = None,
+        total: int = 0,
+        memory: str = "the machine's memory",
+    ) -> None:
         self.name = name
+        self._fresh_chunk = reserve or fresh
+        self._memory = memory
         self._lock = threading.Lock()
         self._returned: deque[Chunk] = deque()
         self._free: dict[int, list[Chunk]] = {}
         self._live = self._cached = self._peak = self._reused = self._fresh = 0
-        self._most_cached = physical_memory() // CACHED_SHARE
+        self._most_cached = (total or physical_memory()) // CACHED_SHARE
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._unlock)
 
@@ -164,14 +178,14 @@ class Allocator:
             if self._live + capacity > limit:
                 raise self._failure(nbytes, f"the limit of {size_text(limit)} (DAWDLE_MEMORY_LIMIT)")
         try:
-            return fresh(capacity)
+            return self._fresh_chunk(capacity)
         except MemoryError:
             cached = self._cached
             self._drop()
             try:
-                return fresh(capacity)
+                return self._fresh_chunk(capacity)
             except MemoryError:
-                raise self._failure(nbytes, "the machine's memory", cached) from None
+                raise self._failure(nbytes, self._memory, cached) from None
 
     def _failure(self, nbytes: int, bound: str, cached: int = 0) -> OutOfMemoryError:
         given_back = f", {size_text(cached)} of cache were given back" if cached else ""

@@ -20,6 +20,7 @@ class Device(ABC):
     """
 
     name: str
+    description = ""  # what it is, where the name doesn't say
     target: Target | None  # None: graphs are interpreted, no code is generated
 
     @abstractmethod

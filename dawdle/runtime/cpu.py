@@ -16,23 +16,46 @@ from dawdle.codegen.target import Target
 from dawdle.dtype import Array
 from dawdle.errors import CompileError
 from dawdle.lazy.buffer import Storage
-from dawdle.runtime.allocator import Allocator, Buffer, adopt
-from dawdle.runtime.base import Device
+from dawdle.runtime.allocator import Allocator, Buffer, Chunk, adopt
+from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.compiler import Source, compilers, cpu_features
-from dawdle.runtime.library import Library
+from dawdle.runtime.library import Batch, Library
 from dawdle.runtime.plan import KernelStep
 from dawdle.runtime.pool import Call, Pool, Program
+from dawdle.runtime.profile import Ceilings, ceilings
 from dawdle.runtime.trace import note_storage
 
 
-class CpuDevice(Device):
-    """Storage is a :class:`Buffer`. Raises CompileError if no C compiler works."""
+class CpuLauncher:
+    """Kernels that the pool runs with one foreign call, on as many threads as were set when they were linked.
+    """
+
+    def __init__(self, device: CpuDevice, step: KernelStep, program: Program) -> None:
+        self._device = device
+        self._step = step
+        self._program = program
+        self._one_by_one: Program | None = None
+        self._threads = config.current().num_threads
+        self._run = device.pool.run
+
+    def run(self, buffers: Sequence[Buffer]) -> None:
+        self._run(self._program, [b.address for b in buffers], self._threads)
+
+    def profile(self, buffers: Sequence[Buffer]) -> list[int]:
+        if self._one_by_one is None:
+            self._one_by_one = self._device.programs([self._step.one_by_one()])[0]
+        return self._device.pool.profile(self._one_by_one, [b.address for b in buffers], self._threads)
+
+
+class CpuDevice(CompiledDevice):
+    """Memory is the host's. Raises CompileError if no C compiler works."""
 
     name = "CPU"
 
     def __init__(self) -> None:
         self.allocator = Allocator(self.name)
         self.library = open_library(PRELUDE)
+        self.store = self.library.store
         self.pool = Pool(self.library)
         self._machine = detect_target()
 
@@ -51,13 +74,22 @@ class CpuDevice(Device):
         note_storage(buffer)
         return buffer
 
-    def view(self, storage: Storage, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        assert isinstance(storage, Buffer)
-        return storage.array(dtype, shape)
+    def read(self, buffer: Buffer, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        return (part(buffer, offset) if offset else buffer).array(dtype, shape)
 
-    def link(self, steps: Sequence[KernelStep]) -> list[Program]:
-        """Compile all kernels of a plan's steps, in parallel where they aren't known yet, into runnable
-        programs.
+    def write(self, buffer: Buffer, offset: int, array: Array) -> None:
+        if array.size:
+            part(buffer, offset).array(array.dtype, array.shape, readonly=False)[...] = array
+
+    def batch(self) -> Batch:
+        return Batch(self.library)
+
+    def link(self, steps: Sequence[KernelStep]) -> list[CpuLauncher]:
+        return [CpuLauncher(self, s, p) for s, p in zip(steps, self.programs(steps), strict=True)]
+
+    def programs(self, steps: Sequence[KernelStep]) -> list[Program]:
+        """Compile all kernels of a plan's steps, in parallel where they aren't known yet, into what the pool
+        runs.
         """
         kernels = [k for s in steps for k in s.kernels]
         addresses = iter(self.library.load([Source(k.name, k.source) for k in kernels]))
@@ -69,6 +101,17 @@ class CpuDevice(Device):
             )
             for s in steps
         ]
+
+    def ceilings(self, again: bool = False, threads: int = 0) -> Ceilings:
+        return ceilings(self.library, self.pool, threads or config.current().num_threads, again)
+
+    def assembly(self, source: Source) -> str:
+        return self.library.assembly(source)
+
+
+def part(buffer: Buffer, offset: int) -> Buffer:
+    """The rest of a buffer of host memory, which it keeps alive."""
+    return Buffer(Chunk(buffer.address + offset, 0, buffer), buffer.nbytes - offset, None)
 
 
 # what kernels need of a compiler beyond C11: vectors and conversions between them

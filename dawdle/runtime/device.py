@@ -12,6 +12,7 @@ from types import FrameType
 
 from dawdle import config
 from dawdle.errors import DawdleError, DeviceError
+from dawdle.runtime import opencl
 from dawdle.runtime.base import Device
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.numpy import NumpyDevice
@@ -19,6 +20,20 @@ from dawdle.runtime.numpy import NumpyDevice
 # from the most to the least preferred default; a factory raises a DawdleError that says why a device doesn't
 # work
 FACTORIES: dict[str, Callable[[], Device]] = {"CPU": CpuDevice, "NUMPY": NumpyDevice}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Devices of one kind, named ``CL``, ``CL:1`` and so on. Both functions raise a DawdleError that says why
+    there are none.
+    """
+
+    names: Callable[[], list[str]]
+    open: Callable[[int], Device]
+
+
+# devices that serve only who asks for them: looking for them takes long
+FAMILIES: dict[str, Family] = {"CL": Family(opencl.names, opencl.open_device)}
 _lock = threading.Lock()
 
 
@@ -36,14 +51,19 @@ _opened: dict[str, Device] = {}
 
 
 def _open(name: str) -> Device:
-    canonical = name.upper()
-    if canonical not in FACTORIES:
-        raise DeviceError(f"unknown device {name!r}; known are {', '.join(FACTORIES)}")
+    family, _, number = name.upper().partition(":")
+    known = (family in FACTORIES and not number) or family in FAMILIES
+    if not known or not (number or "0").isdecimal():
+        names = ", ".join([*FACTORIES, *(f"{f}, {f}:1, ..." for f in FAMILIES)])
+        raise DeviceError(f"unknown device {name!r}; known are {names}")
+    index = int(number or 0)
+    canonical = f"{family}:{index}" if index else family
     with _lock:
         if canonical not in _opened:
-            _opened[canonical] = FACTORIES[canonical]()
+            opened = FACTORIES[family]() if family in FACTORIES else FAMILIES[family].open(index)
+            _opened[canonical] = opened
             if config.current().debug >= 1:
-                print(f"dawdle: opened device {canonical}")
+                print(f"dawdle: opened device {canonical}{opened.description and f', {opened.description}'}")
         return _opened[canonical]
 
 
@@ -77,20 +97,29 @@ def _users_level() -> int:
 
 @dataclass(frozen=True)
 class Status:
-    """Whether a device works here; if not, ``reason`` says why."""
+    """Whether a device works here; if not, ``reason`` says why. ``description`` says what it is."""
 
     name: str
     works: bool
     reason: str
+    description: str = ""
 
 
 def devices() -> list[Status]:
-    """Every known device, from the fastest kind to the slowest."""
-    result = []
-    for name in FACTORIES:
-        try:
-            get_device(name)
-            result.append(Status(name, True, ""))
-        except DawdleError as e:
-            result.append(Status(name, False, str(e)))
-    return result
+    """Every known device: those that serve by default, from the fastest kind to the slowest, then the others.
+    """
+    return [_status(name) for name in [*FACTORIES, *(n for f in FAMILIES for n in _members(f))]]
+
+
+def _members(family: str) -> list[str]:
+    try:
+        return FAMILIES[family].names()
+    except DawdleError:
+        return [family]
+
+
+def _status(name: str) -> Status:
+    try:
+        return Status(name, True, "", get_device(name).description)
+    except DawdleError as e:
+        return Status(name, False, str(e))

@@ -1,4 +1,4 @@
-"""A plan bound to the CPU device: compiled, and run with one foreign call for each stretch of kernels."""
+"""A plan bound to a device: compiled, and started with one call for each stretch of kernels."""
 
 from __future__ import annotations
 
@@ -10,67 +10,52 @@ from dawdle import config
 from dawdle.dtype import from_storage, to_storage
 from dawdle.lazy.interpret import apply
 from dawdle.runtime import profile
-from dawdle.runtime.allocator import Buffer, Chunk, size_class
-from dawdle.runtime.cpu import CpuDevice
-from dawdle.runtime.plan import HostStep, KernelStep, Plan, Value
-from dawdle.runtime.pool import Program
+from dawdle.runtime.allocator import Buffer, size_class
+from dawdle.runtime.compiled import CompiledDevice, Launcher
+from dawdle.runtime.plan import HostStep, KernelStep, Plan
 
 
 class Executable:
     """Callable with the storages of the leaves; gives those of the outputs. It keeps no storage itself."""
 
-    def __init__(self, plan: Plan, device: CpuDevice) -> None:
+    def __init__(self, plan: Plan, device: CompiledDevice) -> None:
         self.plan = plan
         self.device = device
-        kernel_steps = [s for s in plan.steps if isinstance(s, KernelStep)]
-        programs = iter(device.link(kernel_steps))
-        self.steps = [next(programs) if isinstance(s, KernelStep) else s for s in plan.steps]
+        launchers = iter(device.link([s for s in plan.steps if isinstance(s, KernelStep)]))
+        self._launchers = [next(launchers) if isinstance(s, KernelStep) else None for s in plan.steps]
         fresh = (*plan.fresh, plan.arena) if plan.arena else plan.fresh
         self._sizes = [(size_class(n), n) for n in fresh]
-        self.threads = config.current().num_threads
-        self._separate: dict[int, Program] = {}
 
     def __call__(self, leaves: Sequence[Buffer]) -> list[Buffer]:
         """Run it. Raises OutOfMemoryError, and what a CUSTOM function raises."""
         buffers = [*leaves, *self.device.allocator.allocate_all(self._sizes)]
-        slots = [b.address for b in buffers]
-        run = self.device.pool.run
         profiling = config.current().debug >= 2
-        for i, step in enumerate(self.steps):
+        for launcher, step in zip(self._launchers, self.plan.steps, strict=True):
             if isinstance(step, HostStep):
-                call_host(step, buffers)
+                call_host(step, buffers, self.device)
             elif profiling:
-                self._profile(i, slots)
+                self._profile(step, launcher, buffers)
             else:
-                run(step, slots, self.threads)
+                launcher.run(buffers)  # type: ignore[union-attr]
         return [buffers[i] for i in self.plan.outputs]
 
-    def _profile(self, i: int, slots: Sequence[int]) -> None:
+    def _profile(self, step: KernelStep, launcher: Launcher | None, buffers: Sequence[Buffer]) -> None:
         """Run a step's kernels one by one and print how fast each was."""
-        step = self.plan.steps[i]
-        assert isinstance(step, KernelStep)
-        if i not in self._separate:
-            self._separate[i] = self.device.link([step.one_by_one()])[0]
-        times = self.device.pool.profile(self._separate[i], slots, self.threads)
-        ceilings = profile.ceilings(self.device.library, self.device.pool, self.threads)
-        for kernel, ns in zip(step.kernels, times, strict=True):
+        assert launcher is not None
+        ceilings = self.device.ceilings()
+        for kernel, ns in zip(step.kernels, launcher.profile(buffers), strict=True):
             print(profile.line(kernel, ns, ceilings))
 
 
-def call_host(step: HostStep, buffers: Sequence[Buffer]) -> None:
+def call_host(step: HostStep, buffers: Sequence[Buffer], device: CompiledDevice) -> None:
     """Call a CUSTOM node's function with read-only arrays, and put its result in its place."""
-    operands = [
-        from_storage(_window(v, buffers).array(v.node.dtype.storage, v.node.shape), v.node.dtype)
-        for v in step.inputs
-    ]
+    operands = []
+    for value in step.inputs:
+        (slot, offset), node = value.place, value.node
+        array = device.read(buffers[slot], offset, node.dtype.storage, node.shape)
+        array.flags.writeable = False
+        operands.append(from_storage(array, node.dtype))
     node = step.output.node
-    result = to_storage(np.asarray(apply(node, operands)), node.dtype)
-    if result.size:
-        _window(step.output, buffers).array(node.dtype.storage, node.shape, readonly=False)[...] = result
-
-
-def _window(value: Value, buffers: Sequence[Buffer]) -> Buffer:
-    """A value's part of the buffer that it lies in."""
-    slot, offset = value.place
-    whole = buffers[slot]
-    return Buffer(Chunk(whole.address + offset, 0, whole), value.node.nbytes, None)
+    result = np.ascontiguousarray(to_storage(np.asarray(apply(node, operands)), node.dtype))
+    slot, offset = step.output.place
+    device.write(buffers[slot], offset, result.copy() if result.base is not None else result)

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dawdle import config
-from dawdle.dtype import Array, from_storage, to_storage
+from dawdle.dtype import Array, float64, from_storage, to_storage
 from dawdle.lazy.buffer import LazyBuffer, toposort
 from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
 from dawdle.runtime import planfile
 from dawdle.runtime.base import Device
 from dawdle.runtime.cache import Cache
+from dawdle.runtime.compiled import CompiledDevice, no_fp64
 from dawdle.runtime.compiler import Source
-from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.device import get_device
 from dawdle.runtime.executable import Executable
-from dawdle.runtime.library import Batch
 from dawdle.runtime.plan import build_plan
 from dawdle.runtime.planfile import plan_digest
 from dawdle.runtime.report import report_graph, report_plan
@@ -49,7 +48,7 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
             realize([b for b in pending if b.device == name])
         return
     target = get_device(device)
-    if isinstance(target, CpuDevice):
+    if isinstance(target, CompiledDevice):
         _run_compiled(target, pending)
     else:
         _interpret(target, pending)
@@ -69,8 +68,8 @@ def move(copies: Sequence[LazyBuffer]) -> None:
     for node in copies:
         source = node.src[0]
         realize([source])
-        array = get_device(source.device).view(source.arg, source.dtype.storage, source.shape)
-        node.realize_as(get_device(node.device).from_numpy(array))
+        array = get_device(source.device).to_numpy(source.arg, source.dtype.storage, source.shape)
+        node.realize_as(get_device(node.device).from_numpy(array, copy=False))
 
 
 def _interpret(device: Device, outputs: list[LazyBuffer]) -> None:
@@ -81,7 +80,7 @@ def _interpret(device: Device, outputs: list[LazyBuffer]) -> None:
         node.realize_as(device.from_numpy(to_storage(array, node.dtype), copy=False))
 
 
-def _run_compiled(device: CpuDevice, outputs: list[LazyBuffer]) -> None:
+def _run_compiled(device: CompiledDevice, outputs: list[LazyBuffer]) -> None:
     key, leaves, copies = canonical(outputs)
     if copies:
         move(copies)
@@ -94,7 +93,7 @@ def _run_compiled(device: CpuDevice, outputs: list[LazyBuffer]) -> None:
 
 
 def prepare(
-    device: CpuDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]
+    device: CompiledDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]
 ) -> Executable:
     """The compiled plan of a graph, from the cache where one of its structure was seen."""
     full = (device.name, config.current().num_threads, key)
@@ -102,20 +101,30 @@ def prepare(
 
 
 def compile_graph(
-    device: CpuDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]
+    device: CompiledDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]
 ) -> Executable:
     """Plan a graph, unless an earlier process has, and compile its kernels, unless they are known."""
-    level, store = config.current().debug, device.library.store
+    level, store = config.current().debug, device.store
+    check_dtypes(device, outputs)
     report_graph(outputs, level)
     name = plan_digest(key, device.target)
     plan = planfile.read(store, name) if level < REPORTED else None
     if plan is not None:
         return Executable(plan, device)
-    with Batch(device.library) as batch:
+    with device.batch() as batch:
         plan, origins = build_plan(
             outputs, leaves, device.target, lambda kernel: batch.add(Source(kernel.name, kernel.source))
         )
-    report_plan(plan, origins, device.library, level)
+    report_plan(plan, origins, device, level)
     executable = Executable(plan, device)
     planfile.write(store, name, plan)
     return executable
+
+
+def check_dtypes(device: CompiledDevice, outputs: Sequence[LazyBuffer]) -> None:
+    """Raise DTypeError if a graph computes in a dtype that the device hasn't got."""
+    if device.target.fp64:
+        return
+    for node in toposort(outputs):
+        if node.dtype is float64:
+            raise no_fp64(device.name, f"{node.op.name.lower()} of shape {node.shape}")

@@ -34,6 +34,7 @@ class PlannedKernel:
     flops: int
     nbytes: int
     space: tuple[int, ...]
+    launch: tuple[int, int] | None = None  # of a GPU kernel: groups, and work-items in each
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def build_plan(
 
     ``ready`` is called with each kernel as soon as its source is there.
     """
-    result = schedule(simplify(outputs))
+    result = schedule(simplify(outputs), target.max_params)
     places = _Places(result, leaves)
     steps: list[KernelStep | HostStep] = []
     origins: list[Origin] = []
@@ -174,7 +175,9 @@ def _kernel_step(
     generated: Sequence[GeneratedKernel], groups: Sequence[Group], places: _Places
 ) -> KernelStep:
     kernels = tuple(
-        PlannedKernel(k.name, k.source, k.scratch, k.parallel, k.flops, k.nbytes, tuple(g.space))
+        PlannedKernel(
+            k.name, k.source, k.scratch, k.parallel, k.flops, k.nbytes, tuple(g.space), k.launch
+        )
         for k, g in zip(generated, groups, strict=True)
     )
     at = tuple(tuple(places.of(n) for n in (*g.outputs, *g.inputs)) for g in groups)

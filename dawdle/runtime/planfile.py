@@ -51,7 +51,7 @@ def decode(text: str) -> Plan:
     data = json.loads(text)
     steps = tuple(
         KernelStep(
-            tuple(PlannedKernel(**{**k, "space": tuple(k["space"])}) for k in s["kernels"]),
+            tuple(PlannedKernel(**{name: _tuples(x) for name, x in k.items()}) for k in s["kernels"]),
             _tuples(s["places"]),
             _tuples(s["phases"]),
         )

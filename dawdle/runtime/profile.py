@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from dawdle.runtime.compiler import Source
 from dawdle.runtime.library import Library
 from dawdle.runtime.plan import PlannedKernel
 from dawdle.runtime.pool import Call, Pool, Program
+from dawdle.runtime.store import KernelStore
 
 COPIED = 64 << 20  # bytes; beyond any cache
 FLOPS = 100_000_000  # of each thread
@@ -64,19 +66,26 @@ class Ceilings:
     bytes: float
 
 
-_measured: Cache[tuple[int, Path], Ceilings] = Cache("ceilings")
+_measured: Cache[Path, Ceilings] = Cache("ceilings")
+
+
+def remembered(
+    store: KernelStore, label: str, measure: Callable[[], Ceilings], again: bool = False
+) -> Ceilings:
+    """What was measured once and is kept beside the kernels on disk; ``again`` keeps the best so far."""
+    path = store.directory / f"ceilings-{label}.json"
+    found = _measured.get(path) or _read(path)
+    if found is None or again:
+        new = measure()
+        old = found or new
+        found = Ceilings(new.threads, max(new.flops, old.flops), max(new.bytes, old.bytes))
+        store.write_text(path, json.dumps(asdict(found)))
+    return _measured.put(path, found)
 
 
 def ceilings(library: Library, pool: Pool, threads: int, again: bool = False) -> Ceilings:
-    """The machine's, measured once and kept beside the kernels on disk; ``again`` keeps the best so far."""
-    path = library.store.directory / f"ceilings-{threads}.json"
-    found = _measured.get((threads, path)) or _read(path)
-    if found is None or again:
-        new = _measure(library, pool, threads)
-        old = found or new
-        found = Ceilings(threads, max(new.flops, old.flops), max(new.bytes, old.bytes))
-        library.store.write_text(path, json.dumps(asdict(found)))
-    return _measured.put((threads, path), found)
+    """The CPU's, for kernels in C on so many threads."""
+    return remembered(library.store, str(threads), lambda: _measure(library, pool, threads), again)
 
 
 def _read(path: Path) -> Ceilings | None:

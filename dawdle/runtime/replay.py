@@ -17,7 +17,7 @@ from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer, Storage
 from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
-from dawdle.runtime.cpu import CpuDevice
+from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.device import get_device
 from dawdle.runtime.executor import prepare, realize
 from dawdle.runtime.signature import Hole, fill, is_handle, template
@@ -254,7 +254,7 @@ def _computation(outputs: list[LazyBuffer]) -> tuple[Computation, list[LazyBuffe
     if not outputs:
         return (lambda storages: []), leaves
     device = get_device(devices.pop())
-    if isinstance(device, CpuDevice):
+    if isinstance(device, CompiledDevice):
         return prepare(device, outputs, key, leaves), leaves
 
     def interpret(storages: Sequence[Any]) -> list[Storage]:

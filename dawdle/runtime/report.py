@@ -8,8 +8,8 @@ from dawdle.codegen.kernel import format_kernel
 from dawdle.codegen.loop import format_loops
 from dawdle.lazy.buffer import LazyBuffer, format_graph
 from dawdle.runtime.allocator import size_text
+from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.compiler import Source
-from dawdle.runtime.library import Library
 from dawdle.runtime.plan import KernelStep, Origin, Plan
 
 
@@ -18,7 +18,7 @@ def report_graph(outputs: Sequence[LazyBuffer], level: int) -> None:
         print(format_graph(outputs))
 
 
-def report_plan(plan: Plan, origins: Sequence[Origin], library: Library, level: int) -> None:
+def report_plan(plan: Plan, origins: Sequence[Origin], device: CompiledDevice, level: int) -> None:
     """The schedule with its reasons (3), source (4), loops (5) and assembly (7)."""
     if level < 3:
         return
@@ -31,11 +31,11 @@ def report_plan(plan: Plan, origins: Sequence[Origin], library: Library, level: 
             continue
         for begin, end in step.phases:
             for _ in range(begin, end):
-                report_kernel(next(remaining), library, level)
+                report_kernel(next(remaining), device, level)
             print("--- barrier" if end < len(step.kernels) else "---")
 
 
-def report_kernel(origin: Origin, library: Library, level: int) -> None:
+def report_kernel(origin: Origin, device: CompiledDevice, level: int) -> None:
     """One kernel of a plan."""
     kernel = origin.kernel
     print(format_kernel(kernel.kernel))
@@ -45,4 +45,4 @@ def report_kernel(origin: Origin, library: Library, level: int) -> None:
     if level >= 4:
         print(kernel.source)
     if level >= 7:
-        print(library.assembly(Source(kernel.name, kernel.source)))
+        print(device.assembly(Source(kernel.name, kernel.source)))

@@ -24,7 +24,8 @@ from dawdle import config
 
 FORMAT = "v1"
 DISK_LIMIT = 1 << 30  # bytes that libraries may take before those used longest ago are removed
-_LIBRARY = re.compile(r"[0-9a-f]{40}\.so")
+_PATTERNS = ("*.so", "*.bin")  # libraries for the CPU, for other devices
+_LIBRARY = re.compile(r"[0-9a-f]{40}\.(so|bin)")
 
 
 def digest(data: bytes) -> str:
@@ -65,9 +66,12 @@ class KernelStore:
         return False
 
     def add(self, keys: Sequence[str], library: Path) -> Path:
-        """Move a library into the store and enter the kernels that it holds; gives its path."""
-        data = library.read_bytes()
-        path = self.directory / f"{digest(data)}.so"
+        """Copy a library into the store and enter the kernels that it holds; gives its path."""
+        return self.put(keys, library.read_bytes())
+
+    def put(self, keys: Sequence[str], data: bytes, suffix: str = ".so") -> Path:
+        """Write a library into the store and enter the kernels that it holds; gives its path."""
+        path = self.directory / f"{digest(data)}{suffix}"
         try:
             self._write(path, data)
             for key in keys:
@@ -77,7 +81,7 @@ class KernelStore:
                 prune(self.root, DISK_LIMIT)
         except OSError as e:
             self._abandon(e)
-            return self.add(keys, library)
+            return self.put(keys, data, suffix)
         return path
 
     def _write(self, path: Path, data: bytes) -> None:
@@ -159,7 +163,7 @@ def _files(root: Path, *patterns: str) -> list[tuple[float, int, Path]]:
 
 def usage(root: Path) -> DiskUsage:
     """What the cache under ``root`` holds."""
-    libraries, plans = _files(root, "*.so"), _files(root, "*.plan")
+    libraries, plans = _files(root, *_PATTERNS), _files(root, "*.plan")
     return DiskUsage(root, len(libraries), len(plans), sum(size for _, size, _ in libraries + plans))
 
 
@@ -167,7 +171,7 @@ def prune(root: Path, limit: int) -> None:
     """Remove the libraries and plans used longest ago until the rest takes at most ``limit`` bytes. Their
     entries become misses.
     """
-    found = _files(root, "*.so", "*.plan")
+    found = _files(root, *_PATTERNS, "*.plan")
     total = sum(size for _, size, _ in found)
     touched = set()
     for _, size, path in found:

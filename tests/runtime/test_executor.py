@@ -336,13 +336,13 @@ def test_thread_counts(threads):
 
 def test_names():
     assert get_device("cpu") is get_device("CPU") and get_device("Numpy").name == "NUMPY"
-    with pytest.raises(DeviceError, match="unknown device 'GPU'; known are CPU, NUMPY"):
+    with pytest.raises(DeviceError, match="unknown device 'GPU'; known are CPU, NUMPY, CL, CL:1"):
         get_device("GPU")
     with config.override(device="numpy"):
         assert default_device() == "NUMPY"
     with config.override(device=""):
         assert default_device() == "CPU"
-    assert [(s.name, s.works, s.reason) for s in devices()] == [("CPU", True, ""), ("NUMPY", True, "")]
+    assert [(s.name, s.works, s.reason) for s in devices()][:2] == [("CPU", True, ""), ("NUMPY", True, "")]
 
 
 @pytest.mark.parametrize(
