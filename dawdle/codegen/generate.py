@@ -13,13 +13,18 @@ from dawdle.codegen.loopify import loopify
 from dawdle.codegen.lower import flops, lower
 from dawdle.codegen.recipes import cpu, gpu
 from dawdle.codegen.render.c import render_c
+from dawdle.codegen.render.cuda import render_cuda
 from dawdle.codegen.render.opencl import render_opencl
 from dawdle.codegen.target import Target
 from dawdle.codegen.verify import verify_kernel, verify_loops
 from dawdle.lazy.plan import Group
 
 RECIPES: dict[str, Callable[[Kernel, Target], Kernel]] = {"cpu": cpu.schedule, "gpu": gpu.schedule}
-RENDERERS: dict[str, Callable[[Function], str]] = {"c": render_c, "opencl": render_opencl}
+RENDERERS: dict[str, Callable[[Function], str]] = {
+    "c": render_c,
+    "opencl": render_opencl,
+    "cuda": render_cuda,
+}
 
 
 @dataclass(frozen=True)

@@ -271,12 +271,20 @@ class _Loopify:
             for m in group:
                 (body,) = self.at_point([m.src[0]], point)
                 total = accumulators[m]
-                step = broadcast(self.value(body), total.lanes)
+                step = broadcast(self.product(body), total.lanes)
                 self.emit(loop.Store(total.arg, const(0), step, m.arg[0]))
         for _ in loops:
             self.close()
         scope.values.update(accumulators)
         return accumulators[n]
+
+    def product(self, body: Expr) -> Expr:
+        """The value of ``body``; a product stays in the statement that adds it, where it can become a fused one."""
+        if body.op is not Op.MUL or not body.dtype.is_float or self.found(body) is not None:
+            return self.value(body)
+        lanes = self.lanes_of(body)
+        factors = tuple(broadcast(self.value(s), lanes) for s in body.src)
+        return expr.make(Op.MUL, factors, None, body.dtype, lanes)
 
     def group_reduce(self, n: Expr) -> Expr:
         """Combine a value over a group's threads, and with it the others that run over the same threads."""

@@ -29,6 +29,7 @@ class OpenCLRenderer(CRenderer):
     POINTER = "__global "
     INLINE = ""
     FLOAT_SUFFIX = ""
+    grouped = False  # a GPU kernel
 
     def vector_type(self, d: DType, lanes: int) -> str:
         return f"{BASE[d.name]}{lanes}"
@@ -76,16 +77,25 @@ class OpenCLRenderer(CRenderer):
             return different if source.bits == 32 else self.convert(different, bool_, n.lanes)
         return self.convert(f"({text} & 1)" if source.is_bool else text, n.dtype, n.lanes)
 
+    def memory(self, d: DType, lanes: int, place: str, const: str = "") -> str:
+        """A vector in memory, at any address. CPUs get an unaligned access, for PoCL calls a function for vload."""
+        kind = f"{'uchar' if d.is_bool else BASE[d.name]}{lanes}"
+        text = f"typedef {kind} {kind}u __attribute__((aligned({d.itemsize}), may_alias));"
+        return f"(*(__global {const}{self.helper(kind + 'u', text)} *)({place}))"
+
     def vector_load(self, n: Expr, index: str) -> str:
-        text = f"vload{n.lanes}(0, {n.arg} + {index})"
+        place = f"{n.arg} + {index}"
+        spmd = not self.grouped
+        text = self.memory(n.dtype, n.lanes, place, "const ") if spmd else f"vload{n.lanes}(0, {place})"
         return f"(-{self.convert(text, bool_, n.lanes)})" if n.dtype.is_bool else text
 
     def vector_store(self, s: loop.Store) -> str:
         d, lanes = s.value.dtype, s.value.lanes
         place = f"{s.target} + {self.text(s.index)}"
-        if d.is_bool:
-            return f"vstore{lanes}(convert_uchar{lanes}({self.text(s.value)} & 1), 0, {place});"
-        return f"vstore{lanes}({self.combined(s, f'vload{lanes}(0, {place})')}, 0, {place});"
+        spmd = not self.grouped
+        old = self.memory(d, lanes, place) if spmd else f"vload{lanes}(0, {place})"
+        value = f"convert_uchar{lanes}({self.text(s.value)} & 1)" if d.is_bool else self.combined(s, old)
+        return f"{old} = {value};" if spmd else f"vstore{lanes}({value}, 0, {place});"
 
     def zero(self, n: Expr) -> str:
         return f"(({self.type_of(n.dtype, n.lanes)})(0))"
@@ -137,6 +147,7 @@ class OpenCLRenderer(CRenderer):
         return f"__kernel {hint}void {f.name}({buffers}__global char *scratch0)"
 
     def begin(self, f: loop.Function) -> None:
+        self.grouped = f.local > 0
         for i, (name, dtype, written) in enumerate(f.params):
             kind = f"{'' if written else 'const '}{self.scalar_type(dtype)}"
             self.line(1, f"{self.pointer(kind, name)} = (__global {kind} *)(b{i} + o{i});")

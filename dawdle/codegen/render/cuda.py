@@ -1,0 +1,173 @@
+"""CUDA C++ for NVRTC and nvcc. Vectors are arrays with operators; those of aligned neighbours load and store
+at once.
+
+A vector of bools is a vector of int masks, 0 or -1.
+"""
+
+from __future__ import annotations
+
+from dawdle.codegen import loop
+from dawdle.codegen.algebra import terms_of
+from dawdle.codegen.expr import Expr
+from dawdle.codegen.render.c import SHORT, CRenderer
+from dawdle.dtype import DType
+from dawdle.lazy.ops import Op
+
+PRELUDE = """
+typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
+typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+#define NAN (__int_as_float(0x7fffffff))
+#define INFINITY (__int_as_float(0x7f800000))
+#define DW static __device__ __forceinline__
+template <class T> struct whole { static constexpr bool value = (T)0.5 == (T)0; };
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) vec {
+  T v[N];
+  __device__ T &operator[](int i) { return v[i]; }
+  __device__ const T &operator[](int i) const { return v[i]; }
+};
+#define EACH for (int i = 0; i < N; i++)
+#define WRAPPED(OP) template <class T, int N> DW vec<T, N> operator OP(vec<T, N> a, vec<T, N> b) { \\
+  vec<T, N> r; \\
+  EACH if constexpr (whole<T>::value) r.v[i] = (T)((uint64_t)a.v[i] OP (uint64_t)b.v[i]); \\
+  else r.v[i] = a.v[i] OP b.v[i]; \\
+  return r; }
+WRAPPED(+) WRAPPED(-) WRAPPED(*)
+#define PLAIN(OP) template <class T, int N> DW vec<T, N> operator OP(vec<T, N> a, vec<T, N> b) { \\
+  vec<T, N> r; EACH r.v[i] = (T)(a.v[i] OP b.v[i]); return r; }
+PLAIN(/) PLAIN(&) PLAIN(|) PLAIN(^) PLAIN(<<) PLAIN(>>)
+#define COMPARE(OP) template <class T, int N> DW vec<int, N> operator OP(vec<T, N> a, vec<T, N> b) { \\
+  vec<int, N> r; EACH r.v[i] = -(int)(a.v[i] OP b.v[i]); return r; }
+COMPARE(<) COMPARE(==)
+template <class T, int N> DW vec<T, N> operator-(vec<T, N> a) { EACH a.v[i] = (T)(-a.v[i]); return a; }
+template <int N> DW vec<int, N> operator~(vec<int, N> a) { EACH a.v[i] = ~a.v[i]; return a; }
+template <class T, int N> DW vec<T, N> select(vec<int, N> m, vec<T, N> a, vec<T, N> b) {
+  vec<T, N> r; EACH r.v[i] = m.v[i] ? a.v[i] : b.v[i]; return r; }
+template <class U, class T, int N> DW vec<U, N> convert(vec<T, N> a) {
+  vec<U, N> r; EACH r.v[i] = (U)a.v[i]; return r; }
+template <class T, int N> DW vec<int, N> truth(vec<T, N> a) {
+  vec<int, N> r; EACH r.v[i] = -(int)(a.v[i] != 0); return r; }
+template <class T, int N> DW vec<T, N> splat(T x) { vec<T, N> r; EACH r.v[i] = x; return r; }
+template <class U, class T> DW U bits(T x) { union { T a; U b; } u; u.a = x; return u.b; }
+template <int N, class T> DW vec<T, N> gather(const T *p) { vec<T, N> r; EACH r.v[i] = p[i]; return r; }
+template <class T, int N> DW void scatter(T *p, vec<T, N> x) { EACH p[i] = x.v[i]; }
+"""
+WRAPPED = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.SHL: "<<"}
+
+
+class CudaRenderer(CRenderer):
+    """Prints a loop tree as a CUDA kernel."""
+
+    SHARED = "__shared__"
+    RESTRICT = "__restrict__"
+    INLINE = "static __device__ __forceinline__"
+
+    def element(self, d: DType) -> str:
+        """What a vector's lane is: a mask where it is a bool."""
+        return "int" if d.is_bool else self.scalar_type(d)
+
+    def vector_type(self, d: DType, lanes: int) -> str:
+        name = f"{SHORT[d.name]}x{lanes}"
+        return self.helper(name, f"typedef vec<{self.element(d)}, {lanes}> {name};")
+
+    def infix(self, n: Expr, s: list[str]) -> str:
+        """Signed integers wrap, which the language promises of unsigned ones only."""
+        if n.lanes > 1 or n.dtype.kind != "i" or n.op not in WRAPPED:
+            return super().infix(n, s)
+        return f"(({self.scalar_type(n.dtype)})((uint64_t){s[0]} {WRAPPED[n.op]} (uint64_t){s[1]}))"
+
+    def vector_compare(self, n: Expr, s: list[str], sign: str) -> str:
+        if n.src[0].dtype.is_bool:
+            return f"(~({s[0]} ^ {s[1]}))" if n.op is Op.CMPEQ else f"(~{s[0]} & {s[1]})"
+        return f"({s[0]} {sign} {s[1]})"
+
+    def vector_where(self, n: Expr, s: list[str]) -> str:
+        return f"select({s[0]}, {s[1]}, {s[2]})"
+
+    def vector_cast(self, n: Expr, text: str) -> str:
+        if n.dtype.is_bool:
+            return f"truth({text})"
+        return f"convert<{self.scalar_type(n.dtype)}>({'-' if n.src[0].dtype.is_bool else ''}{text})"
+
+    def aligned(self, index: Expr, lanes: int) -> bool:
+        """Whether vectors at ``index`` lie at multiples of their size: buffers do."""
+        terms, offset = terms_of(index)
+        return all(k % lanes == 0 for k in (*terms.values(), offset))
+
+    def memory(self, name: str, d: DType, index: Expr, lanes: int, const: str) -> str:
+        kind = f"vec<{self.scalar_type(d)}, {lanes}>"
+        return f"(*({const}{kind} *)({name} + {self.text(index)}))"
+
+    def vector_load(self, n: Expr, index: str) -> str:
+        if self.aligned(n.src[0], n.lanes):
+            text = self.memory(n.arg, n.dtype, n.src[0], n.lanes, "const ")
+        else:
+            text = f"gather<{n.lanes}>({n.arg} + {index})"
+        return f"truth({text})" if n.dtype.is_bool else text
+
+    def vector_store(self, s: loop.Store) -> str:
+        d, lanes = s.value.dtype, s.value.lanes
+        aligned = self.aligned(s.index, lanes)
+        place = f"{s.target} + {self.text(s.index)}"
+        old = self.memory(s.target, d, s.index, lanes, "") if aligned else f"gather<{lanes}>({place})"
+        value = f"convert<uint8_t>(-{self.text(s.value)})" if d.is_bool else self.combined(s, old)
+        return f"{old} = {value};" if aligned else f"scatter({place}, {value});"
+
+    def zero(self, n: Expr) -> str:
+        return "0" if n.lanes == 1 else f"({self.vector_type(n.dtype, n.lanes)}{{}})"
+
+    def bitcast(self, n: Expr, s: list[str]) -> str:
+        source = self.scalar_type(n.src[0].dtype)
+        text = s[0] if n.lanes > 1 else f"({source}){s[0]}"
+        return f"bits<{self.type_of(n.dtype, n.lanes)}>({text})"
+
+    def broadcast(self, n: Expr) -> str:
+        kind = self.element(n.dtype)
+        return f"splat<{kind}, {n.lanes}>" if not n.dtype.is_bool else self.mask_splat(n.lanes)
+
+    def mask_splat(self, lanes: int) -> str:
+        name = f"splat_mask{lanes}"
+        return self.helper(
+            name, f"{self.INLINE} vec<int, {lanes}> {name}(int x) {{ return splat<int, {lanes}>(-x); }}"
+        )
+
+    def vector(self, n: Expr, s: list[str]) -> str:
+        sign, kind = "-" if n.dtype.is_bool else "", self.element(n.dtype)
+        return f"({self.vector_type(n.dtype, n.lanes)}{{{{{', '.join(f'({kind}){sign}({x})' for x in s)}}}}})"
+
+    def groupfold(self, n: Expr, s: list[str]) -> str:
+        """Shuffles within each warp, then the warps' results through shared memory, the same for every
+        thread.
+        """
+        op, array = n.arg
+        kind = self.scalar_type(n.dtype)
+        name = f"group_{op.value}_{kind}"
+        other = "__shfl_xor_sync(0xffffffffu, x, o)"
+        if n.dtype.bits < 32:
+            other = f"({kind})__shfl_xor_sync(0xffffffffu, (int)x, o)"
+        body = (
+            "const int l = threadIdx.x, n = blockDim.x; "
+            f"for (int o = 16; o > 0; o >>= 1) x = {self.combined_text(op, n.dtype, 'x', other)}; "
+            "__syncthreads(); if ((l & 31) == 0) t[l >> 5] = x; __syncthreads(); x = t[0]; "
+            f"for (int w = 1; w < n / 32; w++) x = {self.combined_text(op, n.dtype, 'x', 't[w]')}; return x;"
+        )
+        self.helper(name, f"{self.INLINE} {kind} {name}({kind} x, {kind} *t) {{ {body} }}")
+        return f"{name}({s[0]}, {array})"
+
+    def signature(self, f: loop.Function) -> str:
+        params = ", ".join(
+            self.pointer(("" if written else "const ") + self.scalar_type(d), name)
+            for name, d, written in f.params
+        )
+        return f'extern "C" __global__ void __launch_bounds__({f.local}) {f.name}({params})'
+
+    def begin(self, f: loop.Function) -> None:
+        self.line(1, "const int64_t group_id = blockIdx.x, local_id = threadIdx.x;")
+
+    def barrier(self) -> str:
+        return "__syncthreads();"
+
+
+def render_cuda(f: loop.Function) -> str:
+    """The CUDA source of one GPU kernel; put PRELUDE above it once."""
+    return CudaRenderer().render(f)
