@@ -279,7 +279,7 @@ class _Loopify:
         return accumulators[n]
 
     def product(self, body: Expr) -> Expr:
-        """The value of ``body``; a product stays in the statement that adds it, where it can become a fused one."""
+        """The value of ``body``; a product stays in the statement that adds it, to become a fused one."""
         if body.op is not Op.MUL or not body.dtype.is_float or self.found(body) is not None:
             return self.value(body)
         lanes = self.lanes_of(body)

@@ -78,7 +78,7 @@ class OpenCLRenderer(CRenderer):
         return self.convert(f"({text} & 1)" if source.is_bool else text, n.dtype, n.lanes)
 
     def memory(self, d: DType, lanes: int, place: str, const: str = "") -> str:
-        """A vector in memory, at any address. CPUs get an unaligned access, for PoCL calls a function for vload."""
+        """A vector in memory, at any address, on a CPU, where PoCL would call a function for vload."""
         kind = f"{'uchar' if d.is_bool else BASE[d.name]}{lanes}"
         text = f"typedef {kind} {kind}u __attribute__((aligned({d.itemsize}), may_alias));"
         return f"(*(__global {const}{self.helper(kind + 'u', text)} *)({place}))"
