@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from dawdle.dtype import DType, to_dtype
 from dawdle.errors import DTypeError, StateError
+from dawdle.runtime.trace import note_flag
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
 
@@ -45,7 +46,7 @@ class Module:
     Subclasses define ``forward`` and call ``super().__init__()`` before assigning attributes.
     """
 
-    training: bool
+    _training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
     _modules: dict[str, Module | None]
@@ -55,7 +56,18 @@ class Module:
         for name in ("_parameters", "_buffers", "_modules"):
             object.__setattr__(self, name, {})
         object.__setattr__(self, "_transient", set())
-        object.__setattr__(self, "training", True)
+        object.__setattr__(self, "_training", True)
+
+    @property
+    def training(self) -> bool:
+        """Whether the module is in training mode; see :meth:`train`."""
+        note_flag(self, "training", self._training)
+        return self._training
+
+    @training.setter
+    def training(self, mode: bool) -> None:
+        note_flag(self, "training", mode, written=True)
+        object.__setattr__(self, "_training", mode)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What calling the module computes; subclasses define it."""
@@ -246,7 +258,7 @@ class Module:
         tree.
         """
         for module in self.modules():
-            object.__setattr__(module, "training", mode)
+            module.training = mode
         return self
 
     def eval(self: Self) -> Self:

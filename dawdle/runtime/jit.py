@@ -89,7 +89,7 @@ class Jit(Generic[P, R]):
         before = [h.lazy for h in handles]
         # leaves of their own, so that two arguments that hold one value are told apart
         leaves = [LazyBuffer(Op.BUFFER, (), x.arg, x.shape, x.dtype, x.device) for x in before]
-        recorder = Recorder()
+        recorder = Recorder(realize)
         try:
             with recording(recorder):
                 _bind(handles, leaves)
@@ -123,9 +123,9 @@ def jit(function: Callable[P, R]) -> Jit[P, R]:
     """Decorator: the function runs as Python once for each signature; later calls replay its kernels.
 
     The signature is the arguments' structure, the shapes, dtypes and devices of the tensors in them, the
-    values of all other arguments, and the ``training`` flags of modules that the function names. Calls with
-    another signature are traced anew. A whole training step, with ``backward()`` and an optimizer's
-    ``step()``, can be one jitted function.
+    values of all other arguments, and the flags that the function was seen to read: ``training`` of modules,
+    ``requires_grad`` of tensors. Calls with another signature are traced anew. A whole training step, with
+    ``backward()`` and an optimizer's ``step()``, can be one jitted function.
 
     The function must not read values (``item()``, ``numpy()``, ``if tensor``): that raises JitError. Results
     have no gradient history. A jitted function called within another is traced as part of it.

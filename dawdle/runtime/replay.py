@@ -61,6 +61,9 @@ class Trace:
         self.arguments = arguments
         self.leaves = leaves  # what the arguments held during the trace
         self.result = result
+        self.results: list[Handle] = []
+        template(result, self._collect)
+        recorder.read(self.results)
         realize(recorder.outside())  # they become the leaves at which the graph ends
         self.number = {id(h): i for i, h in enumerate(arguments)}
         self.state: list[tuple[Handle, LazyBuffer]] = []
@@ -72,9 +75,9 @@ class Trace:
                 self.local.append(handle)
             else:
                 self.state.append((handle, before))
+        # those of the arguments are in the signature
+        self.flags = [f for f in recorder.flags() if id(f.owner()) not in self.number]
         self.cells = [c for c in recorder.cells.values() if c.owner() is not None]
-        self.results: list[Handle] = []
-        template(result, self._collect)
 
     def _collect(self, handle: Handle) -> Hole:
         self.results.append(handle)
@@ -153,6 +156,7 @@ class Replay:
             for s, n in zip(self._sources, [*leaves, *passed], strict=True)
             if s.handle is not None or s.cell is not None
         ]
+        self._flags = trace.flags
         self._cells = [(c.stripped(), c.before is None) for c in trace.cells if c.guarded]
         self._state = [(handle, order[handle.lazy]) for handle, _ in trace.state]
         self._arguments = [(trace.number[id(h)], order[h.lazy]) for h in trace.rebound_arguments()]
@@ -173,6 +177,8 @@ class Replay:
     def fits(self) -> bool:
         """Whether what the function reads beside its arguments is of the kind that was traced."""
         if any((c.value() is None) != was_none for c, was_none in self._cells):
+            return False
+        if not all(flag.holds() for flag in self._flags):
             return False
         pending = []
         for guard in self._guards:

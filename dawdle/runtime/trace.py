@@ -8,6 +8,8 @@ A handle is an object with a ``lazy`` attribute that holds a LazyBuffer: a Tenso
 * :func:`note_rebind` before it gives a handle another ``lazy``,
 * :func:`note_attribute` before reading or writing ``owner.name``, which holds a handle or None
   (``Tensor.grad``),
+* :func:`note_flag` when ``owner.name``, by which Python code decides, is read or written
+  (``Module.training``),
 * :func:`is_tracing` where realising can wait for the end of the trace.
 """
 
@@ -15,7 +17,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +32,20 @@ class Handle(Protocol):
     """Something that holds a value and can be made to hold another."""
 
     lazy: LazyBuffer
+
+
+@dataclass(frozen=True)
+class Flag:
+    """An attribute of something from outside that chose the way through the function."""
+
+    owner: weakref.ref[Any]
+    name: str
+    value: object
+
+    def holds(self) -> bool:
+        """Whether it is still as it was; of something that is gone it doesn't matter."""
+        owner = self.owner()
+        return owner is None or getattr(owner, self.name, None) == self.value
 
 
 @dataclass(frozen=True)
@@ -53,15 +69,17 @@ class Cell:
 
 
 class Recorder:
-    """What happened since a trace began."""
+    """What happened since a trace began. ``realize`` computes values from outside of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, realize: Callable[[Sequence[LazyBuffer]], None]) -> None:
+        self._realize = realize
         self._new: dict[int, weakref.ref[Any]] = {}
         self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer, Any]] = {}
         self.cells: dict[tuple[int, str], Cell] = {}
-        self.readers: dict[
-            LazyBuffer, weakref.ref[Any]
-        ] = {}  # a handle from outside that was seen to hold a value
+        # the handle from outside that was seen to hold a value
+        self.readers: dict[LazyBuffer, weakref.ref[Any]] = {}
+        self._shared: list[tuple[weakref.ref[Any], LazyBuffer, LazyBuffer]] = []
+        self._flags: dict[tuple[int, str], tuple[weakref.ref[Any], Flag | None]] = {}
         self.made: set[int] = set()  # ids of storages made from host data
         self._kept: list[Any] = []  # keeps those ids from being used again
 
@@ -75,8 +93,35 @@ class Recorder:
 
     def read(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
-            if handle.lazy not in self.readers and not self.is_new(handle) and not self.is_rebound(handle):
-                self.readers[handle.lazy] = weakref.ref(handle)
+            if self.is_new(handle) or self.is_rebound(handle):
+                continue
+            known = self.readers.get(handle.lazy)
+            reader = None if known is None else known()
+            if reader is handle:
+                continue
+            if reader is not None:
+                self._separate(handle)
+            self.readers[handle.lazy] = weakref.ref(handle)
+            self.flag(handle, "requires_grad", getattr(handle, "requires_grad", None), written=False)
+
+    def _separate(self, handle: Handle) -> None:
+        """Give a handle a leaf of its own: another one holds the same value now, but not at each replay."""
+        shared = handle.lazy
+        with recording(None):
+            self._realize([shared])
+        handle.lazy = LazyBuffer(Op.BUFFER, (), shared.arg, shared.shape, shared.dtype, shared.device)
+        self._shared.append((weakref.ref(handle), shared, handle.lazy))
+
+    def flag(self, owner: Any, name: str, value: object, written: bool) -> None:
+        """Note the value of ``owner.name`` when it is first read, unless the function has set it itself."""
+        key, ref = (id(owner), name), weakref.ref(owner)
+        known = self._flags.get(key)
+        if known is None or known[0]() is not owner:
+            self._flags[key] = (ref, None if written else Flag(ref, name, value))
+
+    def flags(self) -> list[Flag]:
+        """What decided the way through the function beside its arguments."""
+        return [flag for _, flag in self._flags.values() if flag is not None]
 
     def is_rebound(self, handle: Any) -> bool:
         """Whether a handle holds what the trace gave it."""
@@ -85,6 +130,7 @@ class Recorder:
 
     def rebind(self, handle: Handle) -> None:
         if not self.is_rebound(handle):
+            self.read([handle])
             # a Tensor's _node, its place in the gradients' graph, changes together with its value
             self._rebound[id(handle)] = (weakref.ref(handle), handle.lazy, getattr(handle, "_node", None))
 
@@ -96,6 +142,8 @@ class Recorder:
             self.cells[key] = Cell(weakref.ref(owner), name, None, None, not written)
             before = getattr(owner, name, None)
             traced = before is not None and (self.is_new(before) or self.is_rebound(before))
+            if before is not None:
+                self.read([before])
             lazy = None if before is None or traced else before.lazy
             self.cells[key] = Cell(weakref.ref(owner), name, before, lazy, not written)
 
@@ -123,6 +171,10 @@ class Recorder:
                 rebound.lazy = before
                 if hasattr(rebound, "_node"):
                     rebound._node = node
+        for ref, before, leaf in self._shared:
+            reader = ref()
+            if reader is not None and reader.lazy is leaf:
+                reader.lazy = before
         for cell in self.cells.values():
             owner = cell.owner()
             if owner is not None:
@@ -181,6 +233,12 @@ def note_attribute(owner: Any, name: str, written: bool) -> None:
         _active.recorder.attribute(owner, name, written)
 
 
+def note_flag(owner: Any, name: str, value: object, written: bool = False) -> None:
+    """``owner.name``, by which Python code decides, is read or (``written``) set to ``value``."""
+    if _active.recorder is not None:
+        _active.recorder.flag(owner, name, value, written)
+
+
 def note_storage(storage: Any) -> None:
     """Storage was made from host data."""
     if _active.recorder is not None:
@@ -198,11 +256,11 @@ def refuse(what: str) -> None:
 
 
 @contextmanager
-def recording(recorder: Recorder) -> Iterator[Recorder]:
-    """Trace a block with ``recorder``."""
+def recording(recorder: Recorder | None) -> Iterator[None]:
+    """Trace a block with ``recorder``; None: don't trace it."""
     saved = _active.recorder
     _active.recorder = recorder
     try:
-        yield recorder
+        yield
     finally:
         _active.recorder = saved

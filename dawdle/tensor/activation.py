@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from dawdle.errors import ShapeError
+from dawdle.runtime.trace import note_flag
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import Composite
-from dawdle.tensor.core import cast, composite, to_float, widen
+from dawdle.tensor.core import cast, composite, same, to_float, widen
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -117,7 +118,10 @@ def dropout(x: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
     """
     if not 0 <= p <= 1:
         raise ShapeError(f"dropout: p must be between 0 and 1, got {p}")
-    if not (type(x).training if training is None else training) or p == 0:
-        return x._new(x.lazy, x._node)
+    if training is None:
+        training = type(x).training
+        note_flag(type(x), "training", training)
+    if not training or p == 0:
+        return same(x)
     kept = ew.ge(type(x).rand(*x.lazy.shape, device=x.lazy.device), p)
     return ew.where(kept, x * (1 / (1 - p)) if p < 1 else x, 0.0)

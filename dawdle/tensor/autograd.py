@@ -16,7 +16,7 @@ from dawdle.dtype import DType
 from dawdle.errors import GradientError, ShapeError
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
-from dawdle.runtime.trace import note_rebind
+from dawdle.runtime.trace import note_read, note_rebind
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -88,6 +88,7 @@ def rebind(x: Tensor, value: Tensor) -> Tensor:
     Raises GradientError for a leaf that requires gradients, unless under :class:`no_grad`.
     """
     note_rebind(x)
+    note_read(value)
     if _mode.enabled:
         if x._node is not None and x._node.leaf is not None:
             raise GradientError(

@@ -59,6 +59,12 @@ BUILD: dict[Op, Callable[..., LazyBuffer]] = {
 }
 
 
+def same(x: Tensor) -> Tensor:
+    """Another handle on the value of ``x``, in the same place among recorded operations."""
+    note_read(x)
+    return x._new(x.lazy, x._node)
+
+
 def apply(op: Op, arg: Any, *operands: Tensor) -> Tensor:
     """The primitive ``op`` on tensors, recorded for gradients. ``arg`` is as in :data:`BUILD`."""
     note_read(*operands)

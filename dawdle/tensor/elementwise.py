@@ -25,6 +25,7 @@ from dawdle.tensor.core import (
     expand_to,
     is_scalar,
     pair,
+    same,
     widen,
 )
 
@@ -150,7 +151,7 @@ def minimum(x: Tensor, other: Operand) -> Tensor:
 
 def absolute(x: Tensor) -> Tensor:
     """Magnitude of each element; the gradient at 0 is 0."""
-    return x._new(x.lazy) if x.lazy.dtype.kind in "bu" else composite(Composite.ABS, _absolute, x)
+    return same(x) if x.lazy.dtype.kind in "bu" else composite(Composite.ABS, _absolute, x)
 
 
 def _absolute(x: Tensor) -> Tensor:
@@ -350,7 +351,7 @@ def _float_only(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tens
     """Integers are whole already."""
 
     def method(x: Tensor) -> Tensor:
-        return function(x) if x.lazy.dtype.is_float else x._new(x.lazy, x._node)
+        return function(x) if x.lazy.dtype.is_float else same(x)
 
     method.__name__, method.__doc__ = function.__name__, function.__doc__
     return method

@@ -10,7 +10,7 @@ from dawdle.dtype import DType, int32, int64, promote, to_dtype
 from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Dim, apply, axes_of, axis_of, cast, constant, dims, to_float, widen
+from dawdle.tensor.core import Dim, apply, axes_of, axis_of, cast, constant, dims, same, to_float, widen
 from dawdle.tensor.transcendental import exp, log
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def log_softmax(x: Tensor, dim: int = -1, dtype: object | None = None) -> Tensor
 def _scan(op: Op, x: Tensor, dim: int, what: str) -> Tensor:
     if not x.lazy.shape:
         axis_of(dim, 0, what, ())
-        return x._new(x.lazy, x._node)
+        return same(x)
     return apply(Op.SCAN, (op, axis_of(dim, len(x.lazy.shape), what, x.lazy.shape)), x)
 
 

@@ -15,7 +15,7 @@ from dawdle.errors import ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_read
-from dawdle.tensor.core import apply, axis_of, dims
+from dawdle.tensor.core import apply, axis_of, dims, same
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -54,7 +54,7 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Te
     """(the elements sorted along ``dim``, the indices that they come from); see :func:`argsort`."""
     index: Tensor = argsort(x, dim, descending)
     if not x.lazy.shape:
-        return x._new(x.lazy, x._node), index
+        return same(x), index
     return apply(Op.GATHER, axis_of(dim, len(x.lazy.shape), "sort", x.lazy.shape), x, index), index
 
 

@@ -23,6 +23,59 @@ def test_dropout_draws_anew_and_heeds_the_mode():
     assert not apply(x).numpy().all()
 
 
+def test_the_mode_of_modules_that_the_function_reaches_on_its_way():
+    class Trainer:
+        def __init__(self):
+            self.layers = [nn.Sequential(nn.Dropout(0.5), nn.Identity())]
+
+        @dawdle.jit
+        def step(self, x):
+            return self.layers[0](x)
+
+    trainer, x = Trainer(), Tensor(np.ones(200, np.float32))
+    assert not trainer.step(x).numpy().all()
+    trainer.layers[0][0].eval()  # one layer alone
+    assert trainer.step(x).numpy().all()
+    trainer.layers[0].train()
+    assert not trainer.step(x).numpy().all()
+    assert trainer.step.traces == 2
+
+
+def test_a_mode_that_the_function_sets_itself_is_no_condition():
+    layer = nn.Dropout(0.5)
+
+    @dawdle.jit
+    def evaluate(x):
+        layer.eval()
+        try:
+            return layer(x)
+        finally:
+            layer.train()
+
+    x = Tensor(np.ones(50, np.float32))
+    assert all(evaluate(x).numpy().all() for _ in range(3)) and layer.training
+    assert evaluate.traces == 1
+
+
+def test_a_target_network_keeps_its_weights():
+    model, target = nn.Linear(2, 1), nn.Linear(2, 1)
+    target.load_state_dict(model.state_dict())
+    optimizer = nn.optim.SGD(model.parameters(), lr=0.1)
+
+    @dawdle.jit
+    def step(x):
+        optimizer.zero_grad()
+        wanted = target(x).detach() + 1
+        F.mse_loss(model(x), wanted).backward()
+        optimizer.step()
+        return wanted
+
+    x = Tensor(np.ones((1, 2), np.float32))
+    first = target(x).item() + 1
+    np.testing.assert_allclose([step(x).item() for _ in range(3)], first, rtol=1e-6)
+    assert model(x).item() != target(x).item()
+
+
 def test_running_statistics_advance():
     plain, jitted = nn.BatchNorm1d(3), nn.BatchNorm1d(3)
 

@@ -107,6 +107,20 @@ def test_the_training_flag_belongs_to_the_signature():
     assert f.traces == 2
 
 
+def test_whether_gradients_are_wanted_belongs_to_the_signature():
+    a, b = Tensor([2.0], requires_grad=True), Tensor([3.0], requires_grad=True)
+    f = jit(lambda x: (a * b * x).sum().backward())
+    f(Tensor([1.0]))
+    b.requires_grad_(False)
+    b.grad = None
+    f(Tensor([1.0]))
+    assert b.grad is None
+    equal(a.grad, [6])
+    b.requires_grad_(True)
+    f(Tensor([1.0]))
+    equal(b.grad, [2])
+
+
 def test_methods_share_nothing():
     class Model:
         def __init__(self, k):
@@ -201,6 +215,49 @@ def test_tensors_used_but_not_assigned_are_read_at_each_call():
     w.assign(Tensor([5.0]))
     equal(f(Tensor([1.0])), [10])
     assert f.traces == 1
+
+
+def test_tensors_from_outside_that_hold_one_value_are_told_apart():
+    a, b, c = Tensor([1.0]), Tensor([0.0]), Tensor([0.0])
+    b.assign(a)
+    c.assign(a)
+    assert a.lazy is b.lazy is c.lazy
+
+    def total(x):
+        return x * 0 + a * 100 + b.detach() * 10 + c
+
+    f = jit(total)
+    for handle, value in ((a, 1.0), (b, 2.0), (c, 3.0), (a, 4.0)):
+        handle.assign(Tensor([value]))
+        equal(f(Tensor([0.0])), total(Tensor([0.0])).numpy())
+    assert f.traces == 1
+
+
+def test_a_copy_follows_while_the_original_is_trained():
+    weight, average = Tensor([8.0]), Tensor([0.0])
+    average.assign(weight)
+
+    @jit
+    def step(rate):
+        average.assign(average * 0.5 + weight * 0.5)
+        weight.assign(weight - rate)
+        return weight
+
+    expected = mean = 8.0
+    for _ in range(4):
+        step(Tensor([1.0]))
+        mean, expected = mean / 2 + expected / 2, expected - 1
+        equal(weight, [expected])
+        equal(average, [mean])
+
+
+def test_an_assigned_copy_stays_apart():
+    original, copy = Tensor([1.0]), Tensor([0.0])
+    f = jit(lambda x: copy.assign(original) + x)
+    equal(f(Tensor([1.0])), [2])
+    original.assign(Tensor([5.0]))
+    equal(f(Tensor([1.0])), [6])
+    equal(copy, [5])
 
 
 def test_unrealised_tensors_from_outside_keep_their_value():
