@@ -14,9 +14,15 @@ from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
 
 PRELUDE = """
+#ifdef __CUDACC_RTC__
 typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
+#else
+#include <stdint.h>
+#endif
+#undef NAN
+#undef INFINITY
 #define NAN (__int_as_float(0x7fffffff))
 #define INFINITY (__int_as_float(0x7f800000))
 #define DW static __device__ __forceinline__
@@ -162,7 +168,7 @@ class CudaRenderer(CRenderer):
         return f'extern "C" __global__ void __launch_bounds__({f.local}) {f.name}({params})'
 
     def begin(self, f: loop.Function) -> None:
-        self.line(1, "const int64_t group_id = blockIdx.x, local_id = threadIdx.x;")
+        self.line(1, "[[maybe_unused]] const int64_t group_id = blockIdx.x, local_id = threadIdx.x;")
 
     def barrier(self) -> str:
         return "__syncthreads();"
