@@ -1,33 +1,15 @@
-"""Tests that name the ``device`` fixture run on every device that works here, or on those that
-DAWDLE_TEST_DEVICES lists.
-"""
+"""Fixtures for all tests."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from devices import WORKING
 
 from dawdle import config
-from dawdle.errors import DawdleError
-from dawdle.runtime.device import FACTORIES, get_device
 
 
-def working() -> list[str]:
-    """Names of the devices to test."""
-    wanted = os.environ.get("DAWDLE_TEST_DEVICES")
-    names = []
-    for name in wanted.split(",") if wanted else FACTORIES:
-        try:
-            names.append(get_device(name).name)
-        except DawdleError:
-            if wanted:
-                raise
-    return names
-
-
-@pytest.fixture(params=working())
+@pytest.fixture(params=WORKING)
 def device(request):
-    """The default device of the test."""
+    """The default device of the test, which runs on each of them."""
     with config.override(device=request.param):
         yield request.param

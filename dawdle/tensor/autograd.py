@@ -16,6 +16,7 @@ from dawdle.dtype import DType
 from dawdle.errors import GradientError, ShapeError
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
+from dawdle.lazy.walk import postorder
 from dawdle.runtime.trace import note_read, note_rebind
 
 if TYPE_CHECKING:
@@ -242,17 +243,7 @@ def leaf_node(tensor: Tensor) -> Node:
 
 def toposort(root: Node) -> list[Node]:
     """Every node that ``root`` depends on, users before operands."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    stack = [(root, False)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            stack.extend((p, False) for p in node.parents if isinstance(p, Node) and id(p) not in seen)
+    order = postorder([root], lambda node: [p for p in reversed(node.parents) if isinstance(p, Node)])
     order.reverse()
     return order
 

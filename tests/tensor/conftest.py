@@ -1,30 +1,10 @@
-"""Tensor tests run on every device that works here, or on those that DAWDLE_TEST_DEVICES lists."""
-from __future__ import annotations
+"""Tensor tests run on every device."""
 
-import os
+from __future__ import annotations
 
 import pytest
 
-from dawdle import config
-from dawdle.errors import DawdleError
-from dawdle.runtime.device import FACTORIES, get_device
 
-
-def working() -> list[str]:
-    """Names of the devices to test."""
-    wanted = os.environ.get("DAWDLE_TEST_DEVICES")
-    names = []
-    for name in wanted.split(",") if wanted else FACTORIES:
-        try:
-            names.append(get_device(name).name)
-        except DawdleError:
-            if wanted:
-                raise
-    return names
-
-
-@pytest.fixture(params=working(), autouse=True)
-def device(request):
-    """The default device of the test."""
-    with config.override(device=request.param):
-        yield request.param
+@pytest.fixture(autouse=True)
+def everywhere(device):
+    """Asks for the ``device`` fixture in every test."""

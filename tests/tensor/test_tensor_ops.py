@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from devices import WORKING
 from table import ROWS, Row, torch
 
 from dawdle import Tensor, config
@@ -13,6 +14,8 @@ GRADIENTS = [(r, i) for r, i in CASES if r.gradient]
 
 COMPILED = [(r, i) for r, i in CASES if i < 2]  # each takes a compiler run
 BATCH = 8  # cases whose kernels are compiled together
+on_numpy = pytest.mark.parametrize("device", ["NUMPY"], indirect=True)  # test_batches covers the others
+on_compiled = pytest.mark.parametrize("device", [d for d in WORKING if d != "NUMPY"], indirect=True)
 
 
 def label(case: object) -> str:
@@ -32,10 +35,9 @@ def layouts(array: np.ndarray) -> list[Tensor]:
     return [plain, doubled[::2].flip(0), Tensor(np.ascontiguousarray(array.T)).T]
 
 
+@on_numpy
 @pytest.mark.parametrize("row, which", CASES, ids=label)
-def test_values(row, which, device):
-    if device != "NUMPY":
-        pytest.skip("test_batches covers devices that compile")
+def test_values(row, which):
     if not row.available:
         pytest.skip("the reference is PyTorch")
     for kind in row.kinds:
@@ -73,10 +75,9 @@ def is_leaf_input(array: np.ndarray) -> bool:
     return array.dtype.kind == "f"
 
 
+@on_numpy
 @pytest.mark.parametrize("row, which", GRADIENTS, ids=label)
-def test_gradients(row, which, device):
-    if device != "NUMPY":
-        pytest.skip("test_batches covers devices that compile")
+def test_gradients(row, which):
     arrays = row.inputs(which)
     rng = np.random.default_rng(which)
     leaves = [Tensor(a, requires_grad=is_leaf_input(a)) for a in arrays]
@@ -121,11 +122,10 @@ def results(row: Row, which: int) -> list[Tensor]:
     return [t.detach() for t in out] + [leaf.grad for leaf in leaves if leaf.grad is not None]
 
 
+@on_compiled
 @pytest.mark.parametrize("start", range(0, len(COMPILED), BATCH))
 def test_batches(start, device):
     """Devices that compile give what the interpreter gives: values and gradients of every row."""
-    if device == "NUMPY":
-        pytest.skip("the interpreter is what others are compared with")
     cases = COMPILED[start : start + BATCH]
     mine = [results(row, which) for row, which in cases]
     with config.override(device="NUMPY"):
