@@ -73,9 +73,7 @@ class _Loopify:
         return f"{stem}{self.counter[stem] - 1}"
 
     def ranges_of(self, e: Expr) -> frozenset[Range]:
-        """The loops that ``e`` must stand inside of: its free ranges, and where the buffers it reads are
-        filled.
-        """
+        """The loops that ``e`` must stand inside of: its free ranges, and where its buffers are filled."""
         known = self.depends
         if e not in known:
             for n in walk([e]):
