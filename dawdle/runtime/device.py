@@ -12,7 +12,7 @@ from types import FrameType
 
 from dawdle import config
 from dawdle.errors import DawdleError, DeviceError
-from dawdle.runtime import opencl
+from dawdle.runtime import cuda, opencl
 from dawdle.runtime.base import Device
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.numpy import NumpyDevice
@@ -33,7 +33,10 @@ class Family:
 
 
 # devices that serve only who asks for them: looking for them takes long
-FAMILIES: dict[str, Family] = {"CL": Family(opencl.names, opencl.open_device)}
+FAMILIES: dict[str, Family] = {
+    "CL": Family(opencl.names, opencl.open_device),
+    "CUDA": Family(cuda.names, cuda.open_device),
+}
 _lock = threading.Lock()
 
 

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import re
@@ -12,21 +13,17 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dawdle.codegen.target import Target
+from dawdle.codegen.render.cuda import PRELUDE
 from dawdle.errors import CompileError
-from dawdle.runtime.allocator import Allocator, Buffer, Chunk
-from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.compiler import Source
-from dawdle.runtime.modules import Damaged, ModuleBatch, ModuleLibrary, Rejected
-from dawdle.runtime.plan import KernelStep, PlannedKernel
-from dawdle.runtime.profile import Ceilings
-from dawdle.runtime.store import digest
+from dawdle.runtime.cuda import CudaDevice
+from dawdle.runtime.device import FAMILIES, Family
+from dawdle.runtime.modules import Damaged, ModuleLibrary, Rejected
 
 HERE = Path(__file__).parent
 # alignment and bounds are checked by calls that runner.cpp answers, not a library
@@ -177,6 +174,9 @@ class Guarded:
         self.begin = -(-(start + MARGIN) // MARGIN) * MARGIN - start
         self.address = start + self.begin
 
+    def __int__(self) -> int:
+        return self.address
+
     def array(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
         return self.memory[self.begin : self.begin + self.nbytes].view(dtype).reshape(shape)
 
@@ -186,82 +186,88 @@ class Guarded:
             raise EmulationError(f"{who} writes outside of a buffer of {self.nbytes} bytes")
 
 
-@dataclass
-class EmulatedLauncher:
-    """A stretch of kernels; runs them with the device's seed."""
+class EmulatedDriver:
+    """A driver whose GPU is the emulation. ``seed`` orders the threads of all kernels; 0 leaves them in
+    order.
+    """
 
-    device: EmulatedDevice
-    kernels: tuple[PlannedKernel, ...]
-    places: tuple[tuple[tuple[int, int], ...], ...]
-    modules: dict[str, ctypes.CDLL]
-
-    def run(self, buffers: Sequence[Buffer]) -> None:
-        self.profile(buffers)
-
-    def profile(self, buffers: Sequence[Buffer]) -> list[int]:
-        times = []
-        for kernel, places in zip(self.kernels, self.places, strict=True):
-            assert kernel.launch is not None, f"{kernel.name} has no launch"
-            addresses = [buffers[slot].address + offset for slot, offset in places]
-            start = time.perf_counter_ns()
-            launch(self.modules[kernel.name], kernel.name, *kernel.launch, addresses, self.device.seed)
-            times.append(time.perf_counter_ns() - start)
-            for b in buffers:
-                if isinstance(b.chunk.owner, Guarded):
-                    b.chunk.owner.check(kernel.name)
-        return times
-
-
-class EmulatedDevice(CompiledDevice):
-    """A CUDA device of some compute capability whose GPU is the emulation. ``seed`` orders its threads."""
-
-    name = "EMU"
+    description = "emulation"
+    version = 13
+    memory = 4 << 30
+    processors = 4
+    local_bytes = 48 << 10
+    graphs = True
+    errors: tuple[type[Exception], ...] = ()
 
     def __init__(self, capability: tuple[int, int] = (8, 0), max_local: int = 256) -> None:
-        from dawdle.codegen.render.cuda import PRELUDE
-
         self.capability = capability
         self.max_local = max_local
         self.seed = 0
-        self.library = EmulatedLibrary(PRELUDE, capability)
-        self.store = self.library.store
-        self.allocator = Allocator(self.name, self._reserve)
+        self.live: dict[int, Guarded] = {}
+        self.launches = 0
+        self.started = 0  # graphs
+        self._captured: list[tuple[Any, int, int, Sequence[int]]] | None = None
 
-    @staticmethod
-    def _reserve(capacity: int) -> Chunk:
-        memory = Guarded(capacity)
-        return Chunk(memory.address, capacity, memory)
+    def current(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
 
-    @property
-    def code_target(self) -> Target:
-        from dawdle.runtime.cuda import target_of
+    def allocate(self, nbytes: int) -> Guarded:
+        memory = Guarded(nbytes)
+        self.live[memory.address] = memory
+        return memory
 
-        return target_of(self.capability, self.max_local, 48 << 10)
+    def free(self, memory: Guarded) -> None:
+        del self.live[memory.address]
 
-    def batch(self) -> ModuleBatch:
-        return ModuleBatch(self.library)
+    def upload(self, address: int, data: np.ndarray) -> None:
+        ctypes.memmove(address, data.ctypes.data, data.nbytes)
 
-    def link(self, steps: Sequence[KernelStep]) -> list[EmulatedLauncher]:
-        modules = self.library.load(Source(k.name, k.source) for s in steps for k in s.kernels)
-        return [EmulatedLauncher(self, s.kernels, s.places, modules) for s in steps]
+    def download(self, data: np.ndarray, address: int) -> None:
+        ctypes.memmove(data.ctypes.data, address, data.nbytes)
 
-    def from_numpy(self, array: np.ndarray, copy: bool = True) -> Buffer:
-        buffer = self.allocator.allocate(array.nbytes)
-        self.write(buffer, 0, np.ascontiguousarray(array))
-        return buffer
+    def load(self, binary: bytes) -> ctypes.CDLL:
+        return opened(binary)
 
-    def read(self, buffer: Buffer, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-        whole = Buffer(Chunk(buffer.address + offset, 0, buffer), buffer.nbytes - offset, None)
-        return whole.array(dtype, shape).copy()
+    def function(self, module: ctypes.CDLL, name: str, params: int) -> tuple[ctypes.CDLL, str]:
+        return module, name
 
-    def write(self, buffer: Buffer, offset: int, array: np.ndarray) -> None:
-        if array.nbytes:
-            ctypes.memmove(buffer.address + offset, array.ctypes.data, array.nbytes)
+    def launch(self, function: Any, groups: int, local: int, addresses: Sequence[int]) -> None:
+        if self._captured is not None:
+            self._captured.append((function, groups, local, tuple(addresses)))
+            return
+        launch(*function, groups, local, addresses, self.seed)
+        self.launches += 1
+        for memory in self.live.values():
+            memory.check(function[1])
 
-    def ceilings(self, again: bool = False) -> Ceilings:
-        return Ceilings(1, 1e9, 1e9)
+    def event(self) -> int:
+        return time.perf_counter_ns()
+
+    def elapsed(self, begin: int, end: int) -> int:
+        return end - begin
+
+    def begin_capture(self) -> None:
+        assert self._captured is None
+        self._captured = []
+
+    def end_capture(self) -> object:
+        captured, self._captured = self._captured, None
+        return captured
+
+    def start(self, graph: Any) -> None:
+        self.started += 1
+        for one in graph:
+            self.launch(*one)
+
+    def discard(self, graph: Any) -> None:
+        graph.clear()
 
 
-def identity() -> str:
-    """A hash of the emulation's own sources."""
-    return digest(b"".join((HERE / name).read_bytes() for name in ("emulate.h", "runner.cpp")))
+def emulated(capability: tuple[int, int] = (8, 0), max_local: int = 256) -> CudaDevice:
+    """The CUDA device with the emulation for a driver. Raises CompileError where there is no g++."""
+    return CudaDevice("EMU", EmulatedDriver(capability, max_local), EmulatedLibrary(PRELUDE, capability))
+
+
+def register() -> None:
+    """Make the emulation a device called EMU, for as long as the process lives."""
+    FAMILIES.setdefault("EMU", Family(lambda: ["EMU"], lambda index: emulated()))
