@@ -263,9 +263,10 @@ def run_kernel(k: kernel.Kernel, buffers: Mapping[str, Array]) -> None:
 class _Thread:
     """One thread's view of a function while it runs."""
 
-    def __init__(self, memory: dict[str, Memory], thread: int, threads: int) -> None:
+    def __init__(self, memory: dict[str, Memory], names: dict[str, int], shared: dict[str, Memory]) -> None:
         self.memory = dict(memory)  # a thread's own arrays are added to it
-        self.names: dict[str, Array] = {"thread": np.asarray(thread), "threads": np.asarray(threads)}
+        self.shared = shared  # those of its group
+        self.names = {name: np.asarray(value) for name, value in names.items()}
 
     def value(self, root: Expr) -> Array:
         """The value of an expression: an array of its lanes, or of shape () for a scalar."""
@@ -331,6 +332,20 @@ class _Thread:
         valid = values[n.src[1]] if len(n.src) > 1 else None
         return self.memory[n.arg].read(self.place(n.arg, values[n.src[0]], n.lanes), valid)
 
+    def meet(self, n: Expr) -> Generator[None, None, Array]:
+        """Combine the values of a group's threads, which all come here."""
+        op, name = n.arg
+        array, own = self.memory[name], self.names["local_id"]
+        yield
+        array.write(own, self.value(n.src[0]), None)
+        yield
+        count = len(array.data)
+        parts = array.read(np.arange(count), None)
+        total = parts[0]
+        for x in parts[1:]:
+            total = round_to(np.asarray(_ELEMENTWISE[op](total, x)), n.dtype)
+        return np.asarray(total)
+
     def run(self, body: tuple[loop.Stmt, ...]) -> Generator[None, None, None]:
         """Execute statements; yields at each barrier."""
         for s in body:
@@ -342,11 +357,16 @@ class _Thread:
                 case loop.If(condition, inner):
                     if self.value(condition):
                         yield from self.run(inner)
+                case loop.Let(name, value) if value.op is X.GROUPFOLD:
+                    self.names[name] = yield from self.meet(value)
                 case loop.Let(name, value):
                     self.names[name] = self.value(value)
-                case loop.Alloc(name, dtype, size, _, lanes):
-                    data = np.full(size * lanes * dtype.itemsize, 0xCD, np.uint8).view(dtype.storage)
-                    self.memory[name] = Memory(name, data, dtype, lanes=lanes)
+                case loop.Alloc(name, dtype, size, space, lanes):
+                    arrays = self.shared if space == "shared" else self.memory
+                    if arrays is self.memory or name not in arrays:
+                        data = np.full(size * lanes * dtype.itemsize, 0xCD, np.uint8).view(dtype.storage)
+                        arrays[name] = Memory(name, data, dtype, lanes=lanes)
+                    self.memory[name] = arrays[name]
                 case loop.Store(target, index, value, how):
                     if target not in self.memory:
                         raise VerifyError(f"store to {target}, which isn't there")
@@ -356,13 +376,27 @@ class _Thread:
                     yield
 
 
+def run_groups(f: loop.Function, buffers: Mapping[str, Array]) -> None:
+    """Execute a GPU kernel: group after group, each thread running to the next place where all meet, in turn."""
+    memory = {n: _memory(n, buffers[n], d, written) for n, d, written in f.params}
+    with np.errstate(all="ignore"):
+        for group in range(f.groups):
+            shared: dict[str, Memory] = {}
+            names = [{"group_id": group, "local_id": i} for i in range(f.local)]
+            _in_turn([_Thread(memory, n, shared).run(f.body) for n in names])
+
+
+def _in_turn(running: list[Generator[None, None, None]]) -> None:
+    while running:
+        running = [t for t in running if next(t, _DONE) is not _DONE]
+
+
 def run_threads(f: loop.Function, buffers: Mapping[str, Array], threads: int) -> None:
     """Execute ``f`` as all of ``threads`` threads would: each runs to its next barrier, in turn."""
     memory = {n: _memory(n, buffers[n], d, written) for n, d, written in f.params}
-    running = [_Thread(memory, t, threads).run(f.body) for t in range(threads)]
+    names = [{"thread": t, "threads": threads} for t in range(threads)]
     with np.errstate(all="ignore"):
-        while running:
-            running = [t for t in running if next(t, _DONE) is not _DONE]
+        _in_turn([_Thread(memory, n, {}).run(f.body) for n in names])
 
 
 def run_loops(f: loop.Function, buffers: Mapping[str, Array], thread: int = 0, threads: int = 1) -> None:
@@ -373,7 +407,7 @@ def run_loops(f: loop.Function, buffers: Mapping[str, Array], thread: int = 0, t
     """
     memory = {n: _memory(n, buffers[n], d, written) for n, d, written in f.params}
     with np.errstate(all="ignore"):
-        for _ in _Thread(memory, thread, threads).run(f.body):
+        for _ in _Thread(memory, {"thread": thread, "threads": threads}, {}).run(f.body):
             pass
 
 

@@ -12,8 +12,8 @@ from dawdle.dtype import DType, bool_
 from dawdle.errors import VerifyError
 from dawdle.lazy.ops import ARITHMETIC, BITWISE, COMPARE, ELEMENTWISE, SHIFT, Op
 
-MARKS = frozenset({"parallel", "vector", "unroll"})
-SPACES = frozenset({"register", "stack", "scratch"})
+MARKS = frozenset({"parallel", "vector", "unroll", "group", "local"})
+SPACES = frozenset({"register", "scratch", "shared"})
 COMBINING = frozenset({Op.ADD, Op.MUL, Op.MAX})
 
 
@@ -74,6 +74,7 @@ DTYPES: dict[Op | X, Callable[[Expr], bool]] = {
     X.BROADCAST: lambda n: _unary(n) and n.src[0].lanes == 1 and n.lanes > 1,
     X.VECTOR: lambda n: len(n.src) == n.lanes and all(s.lanes == 1 and s.dtype == n.dtype for s in n.src),
     X.FOLD: _fold,
+    X.GROUPFOLD: lambda n: _unary(n) and n.arg[0] in COMBINING and n.lanes == n.src[0].lanes == 1,
 }
 
 
@@ -192,7 +193,8 @@ class _Names:
     """What is defined at a point of a loop tree, and every name ever defined."""
 
     def __init__(self, f: loop.Function) -> None:
-        self.variables: dict[str, tuple[DType, int]] = {"thread": (INDEX, 1), "threads": (INDEX, 1)}
+        given = ("group_id", "local_id") if f.local else ("thread", "threads")
+        self.variables: dict[str, tuple[DType, int]] = dict.fromkeys(given, (INDEX, 1))
         self.arrays = {n: _Array(d, "param", written=written) for n, d, written in f.params}
         self.used = {*self.variables, *self.arrays}
         _require(len(self.arrays) == len(f.params), "function {}: parameters share a name", f.name)
@@ -214,6 +216,10 @@ class _Names:
                 _require(same, "{} is {}x{}, used as {}x{}", n.arg, dtype.name, lanes, n.dtype.name, n.lanes)
             elif n.op is X.LOAD:
                 self.access(n.arg, n.src[0], n.dtype, n.lanes)
+            elif n.op is X.GROUPFOLD:
+                array = self.arrays.get(n.arg[1])
+                _require(n is root, "{} must be bound by itself: all threads meet there", n)
+                _require(array is not None and array.space == "shared", "{} needs a shared array", n)
 
     def access(self, name: str, index: Expr, dtype: DType, lanes: int) -> None:
         _require(name in self.arrays, "{} is accessed where it isn't defined", name)
