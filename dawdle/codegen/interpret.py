@@ -377,7 +377,7 @@ class _Thread:
 
 
 def run_groups(f: loop.Function, buffers: Mapping[str, Array]) -> None:
-    """Execute a GPU kernel: group after group, each thread running to the next place where all meet, in turn."""
+    """Execute a GPU kernel group by group; each thread runs to the next place where all meet, in turn."""
     memory = {n: _memory(n, buffers[n], d, written) for n, d, written in f.params}
     with np.errstate(all="ignore"):
         for group in range(f.groups):

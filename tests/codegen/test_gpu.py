@@ -1,4 +1,4 @@
-"""Kernels of the GPU recipes mean what the graph means: as kernels, and as loop trees run by groups of threads."""
+"""Kernels of the GPU recipes mean what the graph means: as kernels, and as loop trees that groups run."""
 
 from __future__ import annotations
 

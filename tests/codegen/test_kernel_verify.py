@@ -124,7 +124,7 @@ BAD_BODIES = [
     ([REGISTER, put(FOUR, target="r")], "outside of its 2"),
     ([VECTORS, put(target="v")], "vectors of 4"),
     ([loop.Alloc("a", float32, 1, "moon")], "moon"),
-    ([loop.Alloc("a", float32, 0, "stack")], "0 elements"),
+    ([loop.Alloc("a", float32, 0, "scratch")], "0 elements"),
     ([loop.If(ONE, ())], "bool"),
     ([over(stop=ONE)], "no scalar index"),
     ([loop.For("i", ZERO, ZERO, 0, ())], "steps by 0"),
