@@ -24,9 +24,10 @@ def lines() -> Iterator[tuple[str, str]]:
     )
     states = devices()
     for state in states:
-        yield f"device {state.name}", f"works{state.description and f': {state.description}'}" if state.works else f"doesn't work: {state.reason}"
-    works = {s.name for s in states if s.works}
-    device = get_device(CpuDevice.name) if CpuDevice.name in works else None
+        works = f"works: {state.description}" if state.description else "works"
+        yield f"device {state.name}", works if state.works else f"doesn't work: {state.reason}"
+    working = {s.name for s in states if s.works}
+    device = get_device(CpuDevice.name) if CpuDevice.name in working else None
     if isinstance(device, CpuDevice):
         compiler = device.library.compiler
         yield "C compiler", f"{compiler.name} ({compiler.version()})"

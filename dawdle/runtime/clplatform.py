@@ -1,4 +1,4 @@
-"""OpenCL devices of this machine: which there are, why there are none, and what generated code must be like."""
+"""OpenCL devices of this machine: which there are, why there are none, and what code for them must be like."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STANDARD = "-cl-std=CL1.2"
 ROUNDED = "-cl-fp32-correctly-rounded-divide-sqrt"
 MAX_LOCAL = 256  # work-items of a group; more seldom pay
 MAX_LANES = 16  # elements of the language's longest vectors
-INSTALL = "pip install 'dawdle[opencl]' brings PoCL, which runs OpenCL on the CPU"
+INSTALL = "pip install 'pyopencl[pocl]' brings PoCL, which runs OpenCL on the CPU"
 
 
 def pyopencl() -> Any:
