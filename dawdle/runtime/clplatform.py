@@ -1,4 +1,4 @@
-"""OpenCL devices of this machine: which there are, why there are none, and what code for them must be like."""
+"""OpenCL devices of this machine: which there are, and what code for them must be like."""
 
 from __future__ import annotations
 
