@@ -9,6 +9,8 @@ registers.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from dawdle import Tensor, config
@@ -116,7 +118,7 @@ Each representation has an interpreter in plain Python, and all agree. This is h
 )
 expected = np.exp(data - data.max(1, keepdims=True))
 expected /= expected.sum(1, keepdims=True)
-for name, run in (("kernel", lambda b: run_kernel(scheduled, b)), ("loops", lambda b: run_loops(loops, b))):
+for name, run in (("kernel", partial(run_kernel, scheduled)), ("loops", partial(run_loops, loops))):
     buffers = {"out0": np.zeros(ROWS * COLUMNS, np.float32), "in0": data.ravel().copy()}
     run(buffers)
     error = abs(buffers["out0"].reshape(ROWS, COLUMNS) - expected).max()

@@ -30,7 +30,8 @@ def mlp() -> nn.Module:
     layers = [nn.Linear(784, 400), nn.Linear(400, 100), nn.Linear(100, 10)]
     for layer in layers:
         nn.init.xavier_uniform_(layer.weight)
-        nn.init.zeros_(layer.bias)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
     return nn.Sequential(nn.Flatten(), layers[0], nn.ReLU(), layers[1], nn.ReLU(), layers[2])
 
 
@@ -77,7 +78,8 @@ class Trainer:
 
     def _predict_batch(self, images: Tensor) -> Tensor:
         with dawdle.no_grad():
-            return self.model(prepare(images)).argmax(-1).realize()
+            scores: Tensor = self.model(prepare(images))
+            return scores.argmax(-1).realize()
 
     def train_epoch(self, loader: nn.DataLoader, show: Callable[[int, float], None]) -> float:
         """Train on every batch once, and give the mean loss."""

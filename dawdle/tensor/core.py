@@ -7,7 +7,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from dawdle.tensor.autograd import DETACHED, Composite, no_grad, record
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
+R = TypeVar("R")
 Scalar: TypeAlias = "bool | int | float"
 Operand: TypeAlias = "Tensor | bool | int | float | np.ndarray[Any, Any] | Sequence[Any]"
 Dim: TypeAlias = "int | Sequence[int] | None"
@@ -81,14 +82,14 @@ def composite(kind: Composite, value: Callable[..., Tensor], *operands: Tensor, 
     return result._new(result.lazy, record(kind, arg, operands, result.lazy))
 
 
-def dims(function: Callable[..., Any]) -> Callable[..., Any]:
+def dims(function: Callable[..., R]) -> Callable[..., R]:
     """Decorator: the keywords ``axis`` and ``axes`` mean ``dim``, and ``keepdims`` means ``keepdim``, as in
     NumPy.
     """
     aliases = {"axis": "dim", "axes": "dim", "keepdims": "keepdim"}
 
     @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> R:
         for alias, name in aliases.items():
             if alias in kwargs:
                 if name in kwargs:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,7 +26,6 @@ from dawdle.tensor.core import (
     is_scalar,
     pair,
     same,
-    widen,
 )
 
 if TYPE_CHECKING:
@@ -396,17 +395,3 @@ def frac(x: Tensor) -> Tensor:
 def bits_of(dtype: DType) -> DType:
     """The unsigned integer of a float's width."""
     return {16: uint16, 32: uint32, 64: uint64}[dtype.bits]
-
-
-def half_safe(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator: computes 16-bit floats in float32 and integers in float32, rounding the result once."""
-
-    def method(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        dtype = x.lazy.dtype
-        if dtype in HALF:
-            return cast(function(widen(x), *args, **kwargs), dtype)
-        return function(x if dtype.is_float else cast(x, DEFAULT_FLOAT), *args, **kwargs)
-
-    method.__name__, method.__doc__ = function.__name__, function.__doc__
-    method.__wrapped__ = function  # type: ignore[attr-defined]
-    return method

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -226,7 +226,7 @@ def to(x: Tensor, *args: Any, dtype: object | None = None, device: str | None = 
     return apply(Op.RESHAPE, x.lazy.shape, x) if out is x else out  # a handle of its own
 
 
-def casts(kind: DType) -> Any:
+def casts(kind: DType) -> Callable[[Tensor], Tensor]:
     """The method that converts to ``kind``."""
 
     def method(x: Tensor) -> Tensor:
