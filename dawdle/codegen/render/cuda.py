@@ -41,7 +41,7 @@ template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16
 WRAPPED(+) WRAPPED(-) WRAPPED(*)
 #define PLAIN(OP) template <class T, int N> DW vec<T, N> operator OP(vec<T, N> a, vec<T, N> b) { \\
   vec<T, N> r; EACH r.v[i] = (T)(a.v[i] OP b.v[i]); return r; }
-PLAIN(/) PLAIN(&) PLAIN(|) PLAIN(^) PLAIN(<<) PLAIN(>>)
+PLAIN(/) PLAIN(%) PLAIN(&) PLAIN(|) PLAIN(^) PLAIN(<<) PLAIN(>>)
 #define COMPARE(OP) template <class T, int N> DW vec<int, N> operator OP(vec<T, N> a, vec<T, N> b) { \\
   vec<int, N> r; EACH r.v[i] = -(int)(a.v[i] OP b.v[i]); return r; }
 COMPARE(<) COMPARE(==)
