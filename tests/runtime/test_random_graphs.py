@@ -1,4 +1,4 @@
-"""Random graphs of all ops and dtypes: the kernels of the CPU device against the interpreter."""
+"""Random graphs of all ops and dtypes: the kernels of each device against the interpreter."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from random_graphs import graphs, load
 
 from dawdle.codegen.verify import verify_kernel, verify_loops
 from dawdle.dtype import ALL, DType, bool_, float16, float32, float64, from_storage, int32, int64, uint8
-from dawdle.errors import CompileError
+from dawdle.errors import DawdleError
 from dawdle.lazy.buffer import LazyBuffer, format_graph
 from dawdle.lazy.interpret import evaluate
-from dawdle.runtime.allocator import adopt
+from dawdle.runtime import opencl
+from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.compiler import Source
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.executable import Executable
 from dawdle.runtime.plan import Plan, build_plan
 from dawdle.runtime.structure import canonical
 
-GRAPHS = 120  # for each family of dtypes, compiled together
+# for each family of dtypes, compiled together; PoCL takes 0.1 s for each kernel
+GRAPHS = {"CPU": 120, "CL": 12, "CL for GPUs": 12}
 TOLERANCE = {"float64": 1e-11, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 FAMILIES = {
     "float32": (float32, int64),
@@ -32,21 +34,28 @@ FAMILIES = {
 Case = tuple[list[LazyBuffer], list[LazyBuffer], Plan]
 
 
-@pytest.fixture(scope="module")
-def device() -> CpuDevice:
+def _opencl(recipe: str) -> CompiledDevice:
+    return opencl.OpenCLDevice("CL", opencl.find_devices("")[0], recipe)
+
+
+DEVICES = {"CPU": CpuDevice, "CL": lambda: _opencl(""), "CL for GPUs": lambda: _opencl("gpu")}
+
+
+@pytest.fixture(scope="module", params=DEVICES)
+def device(request) -> tuple[str, CompiledDevice]:
     try:
-        return CpuDevice()
-    except CompileError as e:
+        return request.param, DEVICES[request.param]()
+    except DawdleError as e:
         pytest.skip(str(e))
 
 
-def plans(dtypes: tuple[DType, ...], start: int, device: CpuDevice) -> list[Case]:
+def plans(dtypes: tuple[DType, ...], start: int, device: CompiledDevice, count: int) -> list[Case]:
     """Random graphs, each with its leaves and plan; their IRs are verified on the way."""
     drawn: list[list[LazyBuffer]] = []
 
     @seed(start)
     @settings(
-        max_examples=GRAPHS, deadline=None, database=None, phases=[Phase.generate],
+        max_examples=count, deadline=None, database=None, phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )  # fmt: skip
     @given(graphs(dtypes=dtypes))
@@ -62,9 +71,9 @@ def plans(dtypes: tuple[DType, ...], start: int, device: CpuDevice) -> list[Case
             verify_kernel(o.kernel.kernel)
             verify_loops(o.kernel.function)
         cases.append((outputs, leaves, plan))
-    device.library.load(
-        list({k.name: Source(k.name, k.source) for _, _, p in cases for k in p.kernels}.values())
-    )
+    with device.batch() as batch:
+        for kernel in {k.name: k for _, _, p in cases for k in p.kernels}.values():
+            batch.add(Source(kernel.name, kernel.source))
     return cases
 
 
@@ -81,10 +90,11 @@ def assert_close(got: np.ndarray, want: np.ndarray, dtype: DType, graph: str) ->
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_cpu_agrees_with_the_interpreter(family: str, device: CpuDevice) -> None:
-    for outputs, leaves, plan in plans(FAMILIES[family], sum(map(ord, family)), device):
+def test_agrees_with_the_interpreter(family: str, device: tuple[str, CompiledDevice]) -> None:
+    kind, place = device
+    for outputs, leaves, plan in plans(FAMILIES[family], sum(map(ord, family)), place, GRAPHS[kind]):
         expected = evaluate(outputs, load)
-        storages = Executable(plan, device)([adopt(leaf.arg.array) for leaf in leaves])
+        storages = Executable(plan, place)([place.from_numpy(leaf.arg.array) for leaf in leaves])
         for node, storage, want in zip(outputs, storages, expected, strict=True):
-            got = from_storage(device.view(storage, node.dtype.storage, node.shape), node.dtype)
+            got = from_storage(place.view(storage, node.dtype.storage, node.shape), node.dtype)
             assert_close(got, want, node.dtype, format_graph([node]))
