@@ -159,14 +159,28 @@ def conv3d(
     return x.conv3d(weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-def max_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> Tensor:
+def max_pool2d(
+    x: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Tensor:
     """The maximum of each window over the last two axes."""
-    return x.max_pool2d(kernel_size, stride, padding=padding)
+    return x.max_pool2d(kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def avg_pool2d(x: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> Tensor:
-    """The mean of each window over the last two axes; padding counts as zeros."""
-    return x.avg_pool2d(kernel_size, stride, padding=padding)
+def avg_pool2d(
+    x: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Tensor:
+    """The mean of each window over the last two axes; padding counts as zeros if ``count_include_pad``."""
+    return x.avg_pool2d(kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:

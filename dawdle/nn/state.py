@@ -214,7 +214,7 @@ def _parse_entry(path: Path, name: str, entry: Any) -> _Entry:
         ) from error
     if not whole:
         raise StateError(f"{path} is damaged: the shape or offsets of {name!r} are not natural numbers")
-    if dtype_name not in BY_NAME:
+    if not isinstance(dtype_name, str) or dtype_name not in BY_NAME:
         raise StateError(f"{path}: {name!r} has dtype {dtype_name}, which is not among {', '.join(BY_NAME)}")
     dtype = BY_NAME[dtype_name]
     if end - start != math.prod(shape) * dtype.itemsize:

@@ -120,6 +120,8 @@ def axes_of(dim: Dim, x: Tensor, what: str) -> Shape:
         return tuple(range(n))
     if isinstance(dim, (int, np.integer)):
         return (axis_of(int(dim), n, what, shape),)[: max(n, 0)] if n else _none(int(dim), what, shape)
+    if not isinstance(dim, Sequence):
+        raise ShapeError(f"{what}: dim must be an integer or several, got {dim!r}")
     out = sorted(axis_of(d, n, what, shape) for d in dim)
     if len(set(out)) < len(out):
         raise ShapeError(f"{what}: dims {tuple(dim)} name a dimension of shape {shape} twice")

@@ -84,7 +84,10 @@ def arange(
         start, stop = 0, start
     if step == 0:
         raise ShapeError("arange: step must not be 0")
-    n = max(math.ceil((stop - start) / step), 0)
+    steps = (stop - start) / step
+    if not math.isfinite(steps):
+        raise ShapeError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
+    n = max(math.ceil(steps), 0)
     whole = all(isinstance(v, int) for v in (start, stop, step))
     kind = to_dtype(dtype) if dtype is not None else DEFAULT_INT if whole else DEFAULT_FLOAT
     out = iota(cls, n, None, cls._device_name(device))

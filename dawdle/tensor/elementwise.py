@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dawdle.dtype import DEFAULT_FLOAT, DType, float32, promote, promote_scalar, uint16, uint32, uint64
-from dawdle.errors import DTypeError
+from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor.autograd import Composite
 from dawdle.tensor.core import (
@@ -63,7 +63,8 @@ def operator(function: Binary, reflected: bool = False) -> Binary:
 
 
 def inplace(function: Binary) -> Binary:
-    """``function`` as an in-place operator: the handle is rebound to the result, in its own dtype."""
+    """``function`` as an in-place operator: the handle is rebound to the result, in its own shape and dtype.
+    """
 
     def method(x: Tensor, other: Operand) -> Tensor:
         if not _operands(x, other):
@@ -73,6 +74,11 @@ def inplace(function: Binary) -> Binary:
             raise DTypeError(
                 f"in-place {function.__name__} would change {x.lazy.dtype.name} to {result.lazy.dtype.name}; "
                 f"write x = {function.__name__}(x, y), or cast the operand"
+            )
+        if result.lazy.shape != x.lazy.shape:
+            raise ShapeError(
+                f"in-place {function.__name__} would change the shape {x.lazy.shape} to {result.lazy.shape}; "
+                f"write x = {function.__name__}(x, y), or reduce the operand"
             )
         return x._rebind(cast(result, x.lazy.dtype))
 

@@ -207,8 +207,7 @@ def _sigmoid(x: Tensor) -> Tensor:
 
 def sinh(x: Tensor) -> Tensor:
     """Hyperbolic sine."""
-    e = expm1(x)
-    return (e + e / (e + 1.0)) * 0.5
+    return (expm1(x) - expm1(-x)) * 0.5
 
 
 def cosh(x: Tensor) -> Tensor:

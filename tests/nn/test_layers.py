@@ -182,3 +182,17 @@ def test_wrong_settings():
         nn.GroupNorm(3, 4)
     with pytest.raises(ShapeError, match="normalised shape"):
         nn.LayerNorm(4)(Tensor.zeros(2, 3))
+
+
+def test_functional_pooling_takes_what_pytorch_takes():
+    x = np.random.default_rng(0).standard_normal((2, 3, 7, 8)).astype(np.float32)
+    ours, theirs = Tensor(x), torch.tensor(x)
+    np.testing.assert_array_equal(
+        F.max_pool2d(ours, 3, 2, 1, 2, True).numpy(),
+        torch.nn.functional.max_pool2d(theirs, 3, 2, 1, 2, True).numpy(),
+    )
+    np.testing.assert_allclose(
+        F.avg_pool2d(ours, 3, 2, 1, True, False).numpy(),
+        torch.nn.functional.avg_pool2d(theirs, 3, 2, 1, True, False).numpy(),
+        rtol=1e-5, atol=1e-6,
+    )  # fmt: skip

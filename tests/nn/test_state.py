@@ -120,6 +120,7 @@ def offsets(name, start, end):
         (offsets("a", -8, 0), "natural"),
         (lambda h: h["a"].update(shape=[3]), "takes 8 bytes"),
         (lambda h: h["a"].update(dtype="F8_E4M3"), "F8_E4M3"),
+        (lambda h: h["a"].update(dtype=["F32"]), "is not among"),
         (lambda h: h["a"].pop("shape"), "lacks"),
         (lambda h: h.pop("a"), "follow the last"),
         (lambda h: h.update(__metadata__=[1]), "not a map of strings"),

@@ -60,7 +60,7 @@ def test_absolute_accuracy_of_cos_and_erf(kind, worst):
     np.isnan),
     ("isinf", np.isinf), ("isfinite", np.isfinite), ("exp2", np.exp2), ("erf", None), ("neg", np.negative),
     ("sign", np.sign),
-    ("softplus", lambda x: np.logaddexp(x, 0)),
+    ("softplus", lambda x: np.logaddexp(x, 0)), ("sinh", np.sinh), ("cosh", np.cosh),
 ])  # fmt: skip
 def test_special_values(kind, name, reference):
     x = SPECIAL.astype(kind)

@@ -368,6 +368,10 @@ def test_conversions():
     "softmax"),
     (lambda x: Tensor([True]) - Tensor([True]), DTypeError, "sub"), (lambda x: x.int().backward(),
     GradientError, "requires"),
+    (lambda x: x.sum(1.0), ShapeError, "dim must be an integer or several, got 1.0"),
+    (lambda x: x[0].__iadd__(x), ShapeError, r"would change the shape \(3,\) to \(2, 3\)"),
+    (lambda x: Tensor.arange(float("nan")), ShapeError, "no finite number of steps"),
+    (lambda x: Tensor.arange(0, float("inf")), ShapeError, "no finite number of steps"),
     (lambda x: x.int().requires_grad_(), GradientError, "only floats"), (lambda x: x.squeeze(7), ShapeError,
     "squeeze"),
 ])  # fmt: skip
