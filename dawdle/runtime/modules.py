@@ -29,6 +29,11 @@ class Damaged(Exception):
     """The driver can't load a binary."""
 
 
+def key_of(source: Source) -> str:
+    """The name of a kernel's entry in the store."""
+    return digest(source.text.encode())
+
+
 class ModuleLibrary(ABC, Generic[M]):
     """The kernels that one compiler makes for one kind of device of sources that follow one prelude.
 
@@ -75,7 +80,7 @@ class ModuleLibrary(ABC, Generic[M]):
         """Whether a kernel is loaded, or could be loaded from the store."""
         if self._kernels.get(source.name) is not None:
             return True
-        path = self.store.find(digest(source.text.encode()))
+        path = self.store.find(key_of(source))
         if path is None:
             return False
         module = self._modules.get(path.name)
@@ -88,7 +93,7 @@ class ModuleLibrary(ABC, Generic[M]):
         return True
 
     def _enter(self, unit: Sequence[Source], binary: bytes, module: M) -> None:
-        path = self.store.put([digest(s.text.encode()) for s in unit], binary, ".bin")
+        path = self.store.put([key_of(s) for s in unit], binary, ".bin")
         self._modules.put(path.name, module)
         for source in unit:
             self._kernels.put(source.name, module)
@@ -139,8 +144,8 @@ class ModuleBatch:
             self._load(self._sources)
 
 
-# file:3:10: or file(3): before the message
-_PLACE = re.compile(r"^(?:.*?error:?\s+)?(?:[^\s:(]*)[:(](\d+)(?::\d+|\))*:?")
+# file:3:10: or file:3: or file(3):
+_PLACE = re.compile(r"[:(](\d+)(?::\d+|\)|:\s)")
 
 
 def explain(log: str, text: str, file: str) -> str:
@@ -148,7 +153,7 @@ def explain(log: str, text: str, file: str) -> str:
     lines = text.splitlines()
     result = []
     for message in log.strip().splitlines():
-        place = _PLACE.match(message)
+        place = _PLACE.search(message)
         number = int(place[1]) if place and "error" in message else 0
         result.append(message)
         if 0 < number <= len(lines) and sum(x.startswith("    |") for x in result) < SHOWN:
