@@ -32,6 +32,8 @@ class X(Enum):
     VECTOR = "vector"  # src: one scalar for each lane
     FOLD = "fold"  # src: a vector; arg: Op that combines its lanes into a scalar
     # groups of GPU threads
+    MMA = "mma"  # a warp's matrix product; src: this thread's registers of both tiles; arg: its dtype
+    LANE = "lane"  # src: a vector, the number of the lane
     GROUPFOLD = "groupfold"  # src: each thread's scalar; arg: (combining Op, shared array)
 
     def __repr__(self) -> str:
@@ -117,7 +119,7 @@ def load(slot: str, index: Expr, dtype: DType, valid: Expr | None = None) -> Exp
 
 
 def reduce(op: Op, body: Expr, ranges: Iterable[Range]) -> Expr:
-    return make(X.REDUCE, (body,), (op, tuple(ranges)), body.dtype)
+    return make(X.REDUCE, (body,), (op, tuple(ranges)), body.dtype, body.lanes)
 
 
 def scan(op: Op, body: Expr, r: Range) -> Expr:

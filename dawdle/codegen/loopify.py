@@ -185,6 +185,8 @@ class _Loopify:
             return self.reduce(n)
         if n.op is X.SCAN:
             return self.scan(n)
+        if n.op in (X.MMA, X.LANE):
+            return expr.rebuild(n, tuple(self.value(s) for s in n.src))
         if n.op in (Op.IDIV, Op.MOD) and n.dtype == INDEX:
             low, _ = bounds(n.src[0])
             if low is not None and low >= 0 and n.src[1].op is Op.CONST and n.src[1].arg > 0:
@@ -205,7 +207,7 @@ class _Loopify:
         index, valid = n.src[0], n.src[1] if len(n.src) > 1 else None
         lanes = (index.free | (valid.free if valid is not None else frozenset())) & self.vectors
         if not lanes:
-            return expr.make(X.LOAD, tuple(self.value(s) for s in n.src), n.arg, n.dtype, 1)
+            return expr.make(X.LOAD, tuple(self.value(s) for s in n.src), n.arg, n.dtype, n.lanes)
         (v,) = lanes
         step = coefficient(index, v)
         if step is None or (step != 1 and valid is not None):
@@ -256,7 +258,7 @@ class _Loopify:
             group.append(n)
         accumulators = {}
         for m in group:
-            name, lanes = self.name("acc"), self.lanes_of(m)
+            name, lanes = self.name("acc"), max(m.lanes, self.lanes_of(m))
             start = broadcast(identity_of(m.arg[0], m.dtype), lanes)
             self.emit(loop.Alloc(name, m.dtype, 1, "register", lanes))
             self.emit(loop.Store(name, const(0), start))
@@ -278,6 +280,8 @@ class _Loopify:
 
     def product(self, body: Expr) -> Expr:
         """The value of ``body``; a product stays in the statement that adds it, to become a fused one."""
+        if body.op is X.MMA:
+            return expr.rebuild(body, tuple(self.value(s) for s in body.src))
         if body.op is not Op.MUL or not body.dtype.is_float or self.found(body) is not None:
             return self.value(body)
         lanes = self.lanes_of(body)

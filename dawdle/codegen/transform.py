@@ -6,13 +6,13 @@ A record of what was done is kept in ``Kernel.applied``. Shown before → after 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from dawdle.codegen import expr
 from dawdle.codegen.algebra import add, and_, idiv, less, minimum, mod, mul, simplify
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, walk
 from dawdle.codegen.kernel import Kernel, StageBuffer, Store
-from dawdle.dtype import DType
+from dawdle.dtype import DType, float32
 from dawdle.lazy.ops import Op
 
 
@@ -287,6 +287,45 @@ def stage_row(k: Kernel, name: str, uses: dict[Expr, Range], at: Range | None, l
     buffer = StageBuffer(name, kept, at, (s,), lanes)
     note = f"stage {name}[{s!r}] at {at!r}"
     return k.with_(stores=stores, stages=(*k.stages, buffer), applied=(*k.applied, note))
+
+
+@dataclass(frozen=True)
+class Fragment:
+    """The ranges over which a warp's tile of 16 x 8 outputs is spread: see :func:`tensor_core`."""
+
+    ui: Range  # 2: the upper or lower half of the rows
+    g: Range  # 8: a row of that half, and a column of the right factor
+    t: Range  # 4: a pair of columns, and a pair of the sum's terms
+    vi: Range  # 2: a column of the pair
+    k: Range  # 16: the sum's terms
+
+
+def tensor_core(k: Kernel, f: Fragment, left: Expr, right: Expr) -> Kernel:
+    """Let warps compute 16 x 8 outputs at a time from 16-bit factors, loads ``left`` and ``right`` of which
+    are at hand in shared memory (PTX ISA, mma.m16n8k16).
+
+    ``sum_{o, k} left * right`` → ``lane(sum_{o} mma(left's registers, right's registers), 2*ui + vi)``
+    """
+
+    def pair(load: Expr, half: int, at: dict[Expr, Expr]) -> Expr:
+        first = add(const(8 * half), mul(range_(f.t), const(2)))
+        (one,) = expr.substitute([load], at | {range_(f.k): first})
+        return expr.make(X.LOAD, (simplify(one.src[0]),), one.arg, one.dtype, 2)
+
+    registers = [pair(left, j, {range_(f.ui): const(i)}) for j in (0, 1) for i in (0, 1)]
+    column = {range_(f.t): const(0), range_(f.vi): range_(f.g)}
+    (turned,) = expr.substitute([right], column)
+    registers += [pair(turned, j, {}) for j in (0, 1)]
+    product = expr.make(X.MMA, tuple(registers), left.dtype, float32, 4)
+    lane = add(mul(range_(f.ui), const(2)), range_(f.vi))
+
+    def rule(e: Expr) -> Expr:
+        if e.op is not X.REDUCE or f.k not in e.arg[1]:
+            return e
+        total = expr.reduce(Op.ADD, product, [r for r in e.arg[1] if r is not f.k])
+        return expr.make(X.LANE, (total, lane), None, float32)
+
+    return _map_exprs(k, rule, f"tensor cores over {f.k!r}")
 
 
 def has_division_by(k: Kernel, r: Range) -> bool:

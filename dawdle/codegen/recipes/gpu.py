@@ -11,12 +11,14 @@ import math
 
 from dawdle.codegen import expr
 from dawdle.codegen.algebra import coefficient
+from dawdle.codegen.decompose import HALF, widen
 from dawdle.codegen.expr import Expr, Range, X
 from dawdle.codegen.kernel import Kernel
 from dawdle.codegen.recipes.contraction import Contraction, factors, find_contraction, merge_all
 from dawdle.codegen.recipes.cpu import collapse, lane_size, sequential, stage_rows, vector_range
 from dawdle.codegen.target import Target
 from dawdle.codegen.transform import (
+    Fragment,
     clamp_split,
     group_reduction,
     guard_split,
@@ -26,8 +28,10 @@ from dawdle.codegen.transform import (
     reorder,
     split,
     stage,
+    tensor_core,
 )
 
+MMA_DEPTH = 32  # depth of staged tiles for tensor cores
 VECTOR_BYTES = 16  # what one thread loads at once
 SHARED_DEPTH = 64  # length of a reduction from which a group shares it
 MANY_ROWS = 1 << 14  # rows from which a thread each keeps the device busy
@@ -118,7 +122,50 @@ def _threads(k: Kernel, target: Target) -> Kernel:
     return mark(mark(k, group, "group"), own, "local")
 
 
+def _halves(k: Kernel, c: Contraction) -> tuple[Expr, Expr] | None:
+    """The two factors' loads, where each is just a 16-bit float widened."""
+    loads = []
+    for factor in c.reduce.src[0].src:
+        found = [e for e in expr.loads([factor]) if e.dtype in HALF and widen(e) is factor]
+        if len(found) != 1:
+            return None
+        loads += found
+    return (loads[0], loads[1]) if loads[0].dtype == loads[1].dtype else None
+
+
+def _contract_halves(k: Kernel, c: Contraction) -> Kernel:
+    """Four warps a group, each with 32 x 32 outputs on tensor cores."""
+    k, m = merge_all(k, c.m, "m")
+    k, n = merge_all(k, c.n, "n")
+    k, depth = merge_all(k, c.reduce.arg[1], "k")
+    if depth.extent % MMA_DEPTH:
+        k, depth = lengthen(k, depth, -(-depth.extent // MMA_DEPTH) * MMA_DEPTH)
+    k, mo, mi = clamp_split(k, m, TILE, "m")
+    k, no, ni = clamp_split(k, n, TILE, "n")
+    k, mw, mi = split(k, mi, 32, "mw")
+    k, mt, mi = split(k, mi, 16, "mt")
+    k, ui, g = split(k, mi, 8, "mg")
+    k, nw, ni = split(k, ni, 32, "nw")
+    k, nt, ni = split(k, ni, 8, "nt")
+    k, t, vi = split(k, ni, 2, "ng")
+    k, ko, ki = split(k, depth, MMA_DEPTH)
+    k, kk, kj = split(k, ki, 16)
+    for r in (mt, ui, nt, vi, kk):
+        k = mark(k, r, "unroll")
+    k = reorder(k, [*c.outer, mo, no, mw, nw, g, t, mt, ui, nt, vi])
+    left, right = (next(iter(expr.loads([x]))) for x in factors(k, g))
+    k = stage(k, "tile_a", left, ko, (mw, mt, ui, g, kk, kj), together=True)
+    k = stage(k, "tile_b", right, ko, (nw, nt, t, vi, kk, kj), together=True)
+    left, right = (next(iter(expr.loads([x]))) for x in factors(k, g))
+    k = tensor_core(k, Fragment(ui, g, t, vi, kj), left, right)
+    k, group = merge_all(k, (*c.outer, mo, no), "g")
+    k, own = merge_all(k, (mw, nw, g, t), "l")
+    return mark(mark(k, group, "group"), own, "local")
+
+
 def _contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
+    if target.capability is not None and target.capability >= (8, 0) and _halves(k, c):
+        return _contract_halves(k, c)
     k, m = merge_all(k, c.m, "m")
     k, n = merge_all(k, c.n, "n")
     k, depth = merge_all(k, c.reduce.arg[1], "k")

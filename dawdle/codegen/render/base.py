@@ -33,6 +33,8 @@ RULES: dict[Op | X, str] = {  # the method that prints each kind of expression
     X.LOAD: "load",
     X.VECTOR: "vector",
     X.GROUPFOLD: "groupfold",
+    X.MMA: "mma",
+    X.LANE: "extract",
 }
 
 
@@ -145,6 +147,12 @@ class Renderer:
 
     def groupfold(self, n: Expr, s: list[str]) -> str:
         raise NotImplementedError
+
+    def mma(self, n: Expr, s: list[str]) -> str:
+        raise NotImplementedError
+
+    def extract(self, n: Expr, s: list[str]) -> str:
+        return f"{s[0]}[{s[1]}]"
 
     def divide(self, n: Expr, s: list[str]) -> str:
         if n.arg == "nonneg":

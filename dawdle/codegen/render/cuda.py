@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dawdle.codegen import loop
 from dawdle.codegen.algebra import terms_of
-from dawdle.codegen.expr import Expr
+from dawdle.codegen.expr import Expr, X
 from dawdle.codegen.render.c import SHORT, CRenderer
 from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
@@ -58,13 +58,39 @@ template <class U, class T> DW U bits(T x) { union { T a; U b; } u; u.a = x; ret
 template <int N, class T> DW vec<T, N> gather(const T *p) { vec<T, N> r; EACH r.v[i] = p[i]; return r; }
 template <class T, int N> DW void scatter(T *p, vec<T, N> x) { EACH p[i] = x.v[i]; }
 """
+# The product of a warp's 16 x 16 and 16 x 8 tiles, added to c. Without tensor cores, in emulation, by shuffles.
+MMA = """{inline} vec<float, 4> {name}(vec<uint16_t, 2> a0, vec<uint16_t, 2> a1, vec<uint16_t, 2> a2,
+    vec<uint16_t, 2> a3, vec<uint16_t, 2> b0, vec<uint16_t, 2> b1, vec<float, 4> c) {{
+#ifdef __CUDACC__
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
+      "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+      : "+f"(c.v[0]), "+f"(c.v[1]), "+f"(c.v[2]), "+f"(c.v[3])
+      : "r"(bits<uint32_t>(a0)), "r"(bits<uint32_t>(a1)), "r"(bits<uint32_t>(a2)), "r"(bits<uint32_t>(a3)),
+        "r"(bits<uint32_t>(b0)), "r"(bits<uint32_t>(b1)));
+#else
+  const vec<uint16_t, 2> a[4] = {{a0, a1, a2, a3}}, b[2] = {{b0, b1}};
+  const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
+  for (int k = 0; k < 16; k++) for (int j = 0; j < 2; j++) {{
+    const int half = k / 8, pair = k % 8 / 2, odd = k % 2, column = 2 * t + j;
+    const float y = wide_{kind}(__shfl_sync(0xffffffffu, (int)b[half].v[odd], column * 4 + pair));
+    for (int i = 0; i < 2; i++)
+      c.v[2 * i + j] += y * wide_{kind}(__shfl_sync(0xffffffffu, (int)a[i + 2 * half].v[odd], g * 4 + pair));
+  }}
+#endif
+  return c;
+}}"""
+WIDE = {
+    "bf16": "return bits<float>((uint32_t)x << 16);",
+    "f16": "const uint32_t s = (x & 0x7fffu) << 13, f = bits<uint32_t>(bits<float>(s) * 0x1p112f); "
+    "return bits<float>(((x & 0x7c00u) == 0x7c00u ? s | 0x7f800000u : f) | (x & 0x8000u) << 16);",
+}
 WRAPPED = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.SHL: "<<"}
 
 
 class CudaRenderer(CRenderer):
     """Prints a loop tree as a CUDA kernel."""
 
-    SHARED = "__shared__"
+    SHARED = "__shared__ __align__(16)"
     RESTRICT = "__restrict__"
     INLINE = "static __device__ __forceinline__"
 
@@ -159,6 +185,18 @@ class CudaRenderer(CRenderer):
         )
         self.helper(name, f"{self.INLINE} {kind} {name}({kind} x, {kind} *t) {{ {body} }}")
         return f"{name}({s[0]}, {array})"
+
+    def mma(self, n: Expr, s: list[str]) -> str:
+        kind = {"float16": "f16", "bfloat16": "bf16"}[n.arg.name]
+        wide = f"{self.INLINE} float wide_{kind}(uint32_t x) {{ {WIDE[kind]} }}"
+        self.helper(f"wide_{kind}", f"#ifndef __CUDACC__\n{wide}\n#endif")
+        name = self.helper(f"mma_{kind}", MMA.format(inline=self.INLINE, name=f"mma_{kind}", kind=kind))
+        return f"{name}({', '.join(s)}, "  # the accumulator follows: see store
+
+    def store(self, s: loop.Store) -> str:
+        if s.value.op is X.MMA:
+            return f"{s.target} = {self.text(s.value)}{s.target});"
+        return super().store(s)
 
     def signature(self, f: loop.Function) -> str:
         params = ", ".join(
