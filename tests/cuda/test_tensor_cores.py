@@ -40,7 +40,8 @@ def test_products_agree_with_float32(dtype: str, tolerance: float) -> None:
 
 
 @pytest.mark.parametrize("dtype, capability, used", [
-    ("float16", (8, 0), True), ("bfloat16", (9, 0), True), ("float32", (8, 0), False), ("float16", (7, 5), False),
+    ("float16", (8, 0), True), ("bfloat16", (9, 0), True), ("float32", (8, 0), False),
+    ("float16", (7, 5), False),
 ])  # fmt: skip
 def test_where_they_are_used(dtype: str, capability: tuple[int, int], used: bool) -> None:
     x, y = operands(64, 64, 64, dtype)

@@ -58,7 +58,7 @@ template <class U, class T> DW U bits(T x) { union { T a; U b; } u; u.a = x; ret
 template <int N, class T> DW vec<T, N> gather(const T *p) { vec<T, N> r; EACH r.v[i] = p[i]; return r; }
 template <class T, int N> DW void scatter(T *p, vec<T, N> x) { EACH p[i] = x.v[i]; }
 """
-# The product of a warp's 16 x 16 and 16 x 8 tiles, added to c. Without tensor cores, in emulation, by shuffles.
+# The product of a warp's 16 x 16 and 16 x 8 tiles, added to c; in emulation, without tensor cores, by shuffles.
 MMA = """{inline} vec<float, 4> {name}(vec<uint16_t, 2> a0, vec<uint16_t, 2> a1, vec<uint16_t, 2> a2,
     vec<uint16_t, 2> a3, vec<uint16_t, 2> b0, vec<uint16_t, 2> b1, vec<float, 4> c) {{
 #ifdef __CUDACC__
