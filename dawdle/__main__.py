@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from dawdle import __version__, config
-from dawdle.runtime import profile
 from dawdle.runtime.allocator import size_text
+from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.cpu import CpuDevice
 from dawdle.runtime.device import devices, get_device
+from dawdle.runtime.profile import Ceilings
 from dawdle.runtime.store import usage
 
 
@@ -43,12 +44,16 @@ def lines() -> Iterator[tuple[str, str]]:
         caches = f"{size_text(target.l1)} L1 and {size_text(target.l2)} L2 a core"
         yield "CPU", f"{target.vector_bytes * 8}-bit vectors, {caches}"
         for n in sorted({1, threads}):
-            top = profile.ceilings(device.library, device.pool, n, again=True)
-            words = "1 thread" if n == 1 else f"{n} threads"
-            yield (
-                f"ceilings, {words}",
-                f"{top.flops / 1e9:.0f} GFLOP/s float32 multiply-add, {top.bytes / 1e9:.1f} GB/s copy",
-            )
+            top = device.ceilings(again=True, threads=n)
+            yield f"ceilings, {'1 thread' if n == 1 else f'{n} threads'}", rates(top)
+    for other in (get_device(name) for name in sorted(working - {CpuDevice.name})):
+        if isinstance(other, CompiledDevice):
+            yield f"ceilings, {other.name}", rates(other.ceilings(again=True))
+
+
+def rates(top: Ceilings) -> str:
+    """A device's ceilings in words."""
+    return f"{top.flops / 1e9:.0f} GFLOP/s float32 multiply-add, {top.bytes / 1e9:.1f} GB/s copy"
 
 
 def main() -> int:

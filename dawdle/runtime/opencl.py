@@ -177,9 +177,10 @@ class OpenCLDevice(CompiledDevice):
 
     def scratch(self, nbytes: int) -> Buffer:
         """Memory that the kernels in the queue use one after the other."""
-        if self._scratch is None or self._scratch.nbytes < nbytes:
-            self._scratch = self.allocator.allocate(size_class(nbytes))
-        return self._scratch
+        with self.lock:
+            if self._scratch is None or self._scratch.nbytes < nbytes:
+                self._scratch = self.allocator.allocate(size_class(nbytes))
+            return self._scratch
 
     def from_numpy(self, array: Array, copy: bool = True) -> Storage:
         if array.dtype == np.float64 and not self.target.fp64:
@@ -262,7 +263,7 @@ class OpenCLDevice(CompiledDevice):
         (launcher,) = self.link([step])
         buffers = [self.allocator.allocate(COPIED) for _ in range(2)]
         times = np.min([launcher.profile(buffers) for _ in range(5)], axis=0) * 1e-9
-        return Ceilings(self.target.threads, peak.flops / times[0], copy.nbytes / times[1])
+        return Ceilings(self.target.threads, float(peak.flops / times[0]), float(copy.nbytes / times[1]))
 
 
 class _Errors:
