@@ -10,6 +10,7 @@ import contextlib
 import mmap
 import os
 import threading
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -110,7 +111,9 @@ class MemoryStats:
 class Allocator:
     """A caching allocator of the memory that ``reserve`` gives, raising MemoryError where there is none left.
 
-    ``total`` bytes of that memory, named ``memory`` in messages, exist. Safe to use from several threads.
+    ``total`` bytes of that memory, named ``memory`` in messages, exist. With ``repeatable`` the lowest
+    address is reused first, so that a loop soon sees the same memory again; without, what was used last and
+    may still lie in a CPU's cache. Safe to use from several threads.
     """
 
     def __init__(
@@ -119,10 +122,12 @@ class Allocator:
         reserve: Callable[[int], Chunk] | None = None,
         total: int = 0,
         memory: str = "the machine's memory",
+        repeatable: bool = False,
     ) -> None:
         self.name = name
         self._fresh_chunk = reserve or fresh
         self._memory = memory
+        self._repeatable = repeatable
         self._lock = threading.Lock()
         self._returned: deque[Chunk] = deque()
         self._free: dict[int, list[Chunk]] = {}
@@ -168,7 +173,11 @@ class Allocator:
             chunk = self._returned.popleft()
             self._live -= chunk.capacity
             if self._cached + chunk.capacity <= self._most_cached:
-                self._free.setdefault(chunk.capacity, []).append(chunk)
+                free = self._free.setdefault(chunk.capacity, [])
+                if self._repeatable:
+                    insort(free, chunk, key=lambda c: -c.address)
+                else:
+                    free.append(chunk)
                 self._cached += chunk.capacity
 
     def _reserve(self, capacity: int, nbytes: int) -> Chunk:

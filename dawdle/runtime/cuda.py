@@ -34,8 +34,9 @@ from dawdle.runtime.trace import note_storage
 
 MAX_LOCAL = 256  # threads of a block; more seldom pay
 MAX_PARAMS = 500  # pointers in the 4 KiB that a kernel's parameters may take
-GRAPHS = 4  # kept for each stretch of kernels; training alternates between two sets of buffers
+GRAPHS = 8  # kept for each stretch of kernels; training alternates between two sets of buffers
 REMEMBERED = 16  # sets of buffers that are recognised when they come again
+CAPTURES = 32  # after so many, graphs that weren't started more often than captured are given up
 COPIED = 256 << 20  # bytes, of the copy that is measured
 CHAINS, STEPS = 8, 1 << 14  # multiply-adds of the peak that is measured
 
@@ -113,6 +114,7 @@ class CudaLauncher:
         self._worth = self._driver.graphs and len(self._launches) > 1
         self._seen: OrderedDict[tuple[int, ...], None] = OrderedDict()
         self._graphs: OrderedDict[tuple[int, ...], Any] = OrderedDict()
+        self._captured = self._started = 0
 
     def run(self, buffers: Sequence[Buffer]) -> None:
         memory = tuple([buffers[slot].address for slot in self._slots])
@@ -128,6 +130,7 @@ class CudaLauncher:
                 self._launch(memory)
             else:
                 self._graphs.move_to_end(memory)
+                self._started += 1
                 self._driver.start(graph)
 
     def profile(self, buffers: Sequence[Buffer]) -> list[int]:
@@ -167,6 +170,8 @@ class CudaLauncher:
         self._graphs[memory] = graph
         if len(self._graphs) > GRAPHS:
             driver.discard(self._graphs.popitem(last=False)[1])
+        self._captured += 1
+        self._worth = self._captured < CAPTURES or self._started >= 2 * self._captured
         return graph
 
     def __del__(self) -> None:
@@ -188,7 +193,7 @@ class CudaDevice(CompiledDevice):
         self.library = library or CubinLibrary(driver, find_compiler(driver.version))
         self.store = self.library.store
         self.target = target_of(driver.capability, driver.processors, driver.max_local, driver.local_bytes)
-        self.allocator = Allocator(name, self._reserve, driver.memory, "the device's memory")
+        self.allocator = Allocator(name, self._reserve, driver.memory, "the device's memory", True)
         self._lock = threading.RLock()
         self._process = os.getpid()
 

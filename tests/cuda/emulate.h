@@ -14,6 +14,7 @@
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
+#define alignas(...) __attribute__((aligned(__VA_ARGS__)))  // which may stand anywhere in a declaration
 #define __constant__ static const
 #define __grid_constant__
 // one block runs at a time, so its shared memory is the kernel's own section, which the runner fills with garbage

@@ -28,7 +28,7 @@ from dawdle.runtime.modules import Damaged, ModuleLibrary, Rejected
 HERE = Path(__file__).parent
 # alignment and bounds are checked by calls that runner.cpp answers, not a library
 CHECKS = ("-fsanitize=alignment,bounds",)
-FLAGS = ("-std=c++17", "-O1", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
+FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
          "-ffp-contract=fast", "-mfma", "-mf16c", "-w", "-shared", "-fPIC",
          "-nodefaultlibs")  # fmt: skip
 KERNEL = re.compile(r'extern "C" __global__ [^;{]*?\bvoid\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(')
@@ -76,7 +76,7 @@ def unit(prelude: str, sources: Sequence[Source], capability: tuple[int, int]) -
     for s in sources:
         shared = f"dw_shared_{s.name}"
         parts += [
-            f'#undef DW_SECTION\n#define DW_SECTION "{shared}"\n#line 1 "{s.name}.cu"\n{s.text}',
+            f'#undef DW_SECTION\n#define DW_SECTION "{shared}"\n{s.text}',
             f'extern "C" char __start_{shared}[] __attribute__((weak, visibility("hidden")));',
             f'extern "C" char __stop_{shared}[] __attribute__((weak, visibility("hidden")));',
             f'extern "C" void {s.name}_run(void **p) {{ dw_apply({s.name}, p); }}',
