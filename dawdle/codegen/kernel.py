@@ -51,6 +51,7 @@ class StageBuffer:
     at: Range | None
     dims: tuple[Range, ...]
     lanes: int = 1
+    double: bool = False  # twice the memory: the next tile is fetched while this one is in use
 
 
 @dataclass(frozen=True)

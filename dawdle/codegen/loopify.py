@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from dawdle.codegen import expr, loop
-from dawdle.codegen.algebra import add, bounds, coefficient, less, minimum, mul, simplify, without
+from dawdle.codegen.algebra import add, and_, bounds, coefficient, less, minimum, mod, mul, simplify, without
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
 from dawdle.codegen.index import unflatten
 from dawdle.codegen.kernel import Kernel, StageBuffer, Store
@@ -265,7 +265,10 @@ class _Loopify:
             accumulators[m] = expr.make(X.LOAD, (const(0),), name, m.dtype, lanes)
         loops = [r for r in ranges if r not in self.unrolled]
         for r in loops:
+            self.fill_first(r)
             self.open(r)
+            if any(s.at is r and s.double for s in self.k.stages):
+                self.emit(loop.Barrier())  # the tile of this iteration is there, that of the last one free
             self.fill(r)
         for point in self.points(r for r in ranges if r in self.unrolled):
             for m in group:
@@ -407,7 +410,8 @@ class _Loopify:
         lanes = s.index.free & self.vectors
         v = next(iter(lanes), None)
         if v is None:
-            self.emit(loop.Store(s.param, self.value(s.index), self.value(s.value), s.how))
+            value = self.scalar_load(s.value) if s.param in self.shared else self.value(s.value)
+            self.emit(loop.Store(s.param, self.value(s.index), value, s.how))
         elif coefficient(s.index, v) == 1:
             value = broadcast(self.value(s.value), v.extent)
             self.emit(loop.Store(s.param, self.value(without(s.index, v)), value, s.how))
@@ -425,21 +429,43 @@ class _Loopify:
                 self.fill_stage(s)
 
     def fill_together(self, s: StageBuffer) -> None:
-        """All threads of a group fill a shared buffer, each every ``local``-th element."""
+        """All threads of a group fill a shared buffer, each every ``local``-th element.
+
+        A double buffer is filled one iteration ahead, while the other half is in use.
+        """
         size = math.prod(r.extent for r in s.dims)
-        self.shared_array(s.name, s.value, size)
+        self.shared_array(s.name, s.value, size * 2 if s.double else size)
+        if not s.double:
+            self.emit(loop.Barrier())
+            self.copy_tile(s, size, {}, None)
+            self.emit(loop.Barrier())
+            return
+        assert s.at is not None
+        ahead = add(range_(s.at), const(1))
+        self.copy_tile(s, size, {range_(s.at): ahead}, less(ahead, const(s.at.extent)))
+
+    def fill_first(self, at: Range) -> None:
+        """Before a loop: the first tiles of its double buffers."""
+        for s in self.k.stages:
+            if s.at is at and s.double:
+                self.emit(loop.Barrier())
+                self.copy_tile(s, math.prod(r.extent for r in s.dims), {range_(at): const(0)}, None)
+
+    def copy_tile(self, s: StageBuffer, size: int, when: dict[Expr, Expr], valid: Expr | None) -> None:
         turn = Range(s.name + "_", -(-size // self.local))
         place = add(mul(range_(turn), const(self.local)), range_(self.worker))
         at = dict(zip(map(range_, s.dims), unflatten(place, [r.extent for r in s.dims]), strict=True))
-        (value,) = self.at_point([s.value], at)
-        beyond = None if size % self.local == 0 else less(place, const(size))
-        self.emit(loop.Barrier())
+        (value,) = self.at_point([s.value], at | when)
+        if size % self.local:
+            inside = less(place, const(size))
+            valid = inside if valid is None else and_(valid, inside)
+        for half in when.values():
+            place = add(place, mul(mod(half, 2), const(size)))
         self.open(self.worker)
         self.open(turn)
-        self.store(Store(s.name, place, value, beyond))
+        self.store(Store(s.name, place, value, valid))
         self.close()
         self.close()
-        self.emit(loop.Barrier())
 
     def fill_stage(self, s: StageBuffer) -> None:
         if self.local:

@@ -5,6 +5,7 @@ A record of what was done is kept in ``Kernel.applied``. Shown before → after 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -256,12 +257,16 @@ def stage(
     index = const(0)
     for d in dims:
         index = add(mul(index, const(d.extent)), range_(d))
+    if together and at is not None:
+        tile = math.prod(d.extent for d in dims)
+        index = add(mul(mod(range_(at), 2), const(tile)), index)
     staged = expr.load(name, index, value.dtype)
     kept = dims
     if together:
         kept = tuple(Range(f"{name}_{d.name}", d.extent) for d in dims)
         (value_kept,) = expr.substitute([value], dict(zip(map(range_, dims), map(range_, kept), strict=True)))
-    buffer = StageBuffer(name, value_kept if together else value, at, kept)
+    double = together and at is not None
+    buffer = StageBuffer(name, value_kept if together else value, at, kept, double=double)
 
     def substituted(s: Store) -> Store:
         return replace(s, value=expr.substitute([s.value], {value: staged})[0])

@@ -112,7 +112,7 @@ def verify_kernel(k: kernel.Kernel) -> None:
         size = 1
         for r in stage.dims:
             size *= r.extent
-        slots[stage.name] = (stage.value.dtype, size)
+        slots[stage.name] = (stage.value.dtype, size * 2 if stage.double else size)
     for stage in k.stages:
         _check_values([stage.value], slots)
         unbound = stage.value.free - frozenset((*stage.dims, *k.ranges)) - _bound_in(k)

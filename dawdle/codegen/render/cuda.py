@@ -58,7 +58,23 @@ template <class U, class T> DW U bits(T x) { union { T a; U b; } u; u.a = x; ret
 template <int N, class T> DW vec<T, N> gather(const T *p) { vec<T, N> r; EACH r.v[i] = p[i]; return r; }
 template <class T, int N> DW void scatter(T *p, vec<T, N> x) { EACH p[i] = x.v[i]; }
 """
-# The product of a warp's 16 x 16 and 16 x 8 tiles, added to c; in emulation, without tensor cores, by shuffles.
+# Copies to shared memory that pass by the registers and run on while the thread computes (PTX ISA, cp.async).
+COPIES = """template <class T> DW void copy(T *to, const T *from, bool valid) {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" :: "r"((uint32_t)__cvta_generic_to_shared(to)),
+      "l"(from), "n"((int)sizeof(T)), "r"(valid ? (int)sizeof(T) : 0));
+    return;
+  }
+#endif
+  *to = valid ? *from : (T)0;
+}
+DW void wait_for_copies() {
+#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}"""
+# The product of a warp's 16 x 16 and 16 x 8 tiles, added to c; in emulation by shuffles.
 MMA = """{inline} vec<float, 4> {name}(vec<uint16_t, 2> a0, vec<uint16_t, 2> a1, vec<uint16_t, 2> a2,
     vec<uint16_t, 2> a3, vec<uint16_t, 2> b0, vec<uint16_t, 2> b1, vec<float, 4> c) {{
 #ifdef __CUDACC__
@@ -196,7 +212,18 @@ class CudaRenderer(CRenderer):
     def store(self, s: loop.Store) -> str:
         if s.value.op is X.MMA:
             return f"{s.target} = {self.text(s.value)}{s.target});"
+        source = self.arrays.get(s.value.arg) if s.value.op is X.LOAD else None
+        if self.arrays[s.target].space == "shared" and source is not None and source.space == "param":
+            return self.copy(s)
         return super().store(s)
+
+    def copy(self, s: loop.Store) -> str:
+        """From a buffer to shared memory, behind the thread's back where the device can; see barrier."""
+        kind, (index, *valid) = self.scalar_type(s.value.dtype), s.value.src
+        self.helpers.setdefault("copies", COPIES)
+        condition = self.text(valid[0]) if valid else "1"
+        to, source = f"{s.target} + {self.text(s.index)}", f"{s.value.arg} + {self.text(index)}"
+        return f"copy<{kind}>({to}, {source}, {condition});"
 
     def signature(self, f: loop.Function) -> str:
         params = ", ".join(
@@ -209,7 +236,8 @@ class CudaRenderer(CRenderer):
         self.line(1, "[[maybe_unused]] const int64_t group_id = blockIdx.x, local_id = threadIdx.x;")
 
     def barrier(self) -> str:
-        return "__syncthreads();"
+        self.helpers.setdefault("copies", COPIES)
+        return "wait_for_copies(); __syncthreads();"
 
 
 def render_cuda(f: loop.Function) -> str:
