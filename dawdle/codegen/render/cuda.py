@@ -62,8 +62,9 @@ template <class T, int N> DW void scatter(T *p, vec<T, N> x) { EACH p[i] = x.v[i
 COPIES = """template <class T> DW void copy(T *to, const T *from, bool valid) {
 #if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
   if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" :: "r"((uint32_t)__cvta_generic_to_shared(to)),
-      "l"(from), "n"((int)sizeof(T)), "r"(valid ? (int)sizeof(T) : 0));
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::
+      "r"((uint32_t)__cvta_generic_to_shared(to)), "l"(from), "n"((int)sizeof(T)),
+      "r"(valid ? (int)sizeof(T) : 0));
     return;
   }
 #endif
