@@ -148,6 +148,8 @@ class _Scheduler:
         """Why ``node`` isn't inlined into the drafts that read it, or None."""
         if node.op in FREE_MOVES or node.op in LEAF or node.op is Op.ASSIGN:
             return None
+        if node.op is Op.PAD and self.facts[id(node)].base.op is Op.CONST:
+            return None  # a comparison of positions, however full the kernel
         for number, found in reads.items():
             reason = self.full(node, self.drafts.all[number], found)
             if reason is not None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_graphs import ALL_OPS, graphs, leaf, load, values_of
 
-from dawdle.dtype import BY_NAME, float32, int64
+from dawdle.dtype import BY_NAME, bool_, float32, int64
 from dawdle.lazy import build, split
 from dawdle.lazy import schedule as scheduler
 from dawdle.lazy.buffer import LazyBuffer, format_graph
@@ -322,6 +322,21 @@ def test_schedules_print_their_reasons():
     text = format_schedule(schedule([net.softmax(net.matmul(net.data(32, 20), net.data(20, 48)))]))
     assert "0: kernel over [32, 1, 48]: sum mul" in text
     assert "stores div float32[32, 48]: output" in text
+
+
+def test_masks_of_many_item_assignments_are_not_stored():
+    """Each compares a position: cheaper than a load, however full the kernel that uses it is."""
+    n = 300
+    x = net.data(n)
+    out = x
+    for i in range(n):
+        place = [(i, n - i - 1, 0)]
+        inside = build.pad(build.full((1,), True, bool_, x.device), place)
+        out = build.where(inside, build.pad(build.full((1,), float(i), float32, x.device), place), out)
+    plan = schedule([out])
+    assert len(groups(plan)) <= 4
+    assert all(node.dtype is float32 and len(g.outputs) == 1 for g in groups(plan) for node in g.outputs)
+    np.testing.assert_array_equal(execute(plan)[0], np.arange(n))
 
 
 @pytest.mark.parametrize("n", [2000])
