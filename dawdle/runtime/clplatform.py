@@ -15,6 +15,7 @@ from typing import Any
 from dawdle.codegen.target import Target
 from dawdle.errors import DeviceError
 from dawdle.runtime.cpu import detect_target
+from dawdle.runtime.library import cores
 from dawdle.runtime.store import KernelStore
 
 # nothing of -cl-fast-relaxed-math: NaN, infinities and the sign of zero behave as NumPy's
@@ -36,7 +37,9 @@ def pyopencl() -> Any:
 @functools.lru_cache
 def find_devices(wanted: str) -> tuple[Any, ...]:
     """The devices whose platform's and own name together contain all words of ``wanted``, in any case of
-    letters: GPUs, then accelerators, then CPUs. Raises DeviceError if there are none.
+    letters: GPUs, then accelerators, CPUs, and simulators, which are all of these.
+
+    Raises DeviceError if there are none.
     """
     cl = pyopencl()
     try:
@@ -66,7 +69,8 @@ def _devices(cl: Any, platform: Any) -> list[Any]:
 
 def _rank(cl: Any, device: Any) -> int:
     kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.CPU)
-    return next((i for i, kind in enumerate(kinds) if device.type & kind), len(kinds))
+    found = [i for i, kind in enumerate(kinds) if device.type & kind]
+    return found[0] if len(found) == 1 else len(kinds)
 
 
 def description(device: Any) -> str:
@@ -78,8 +82,17 @@ def is_pocl(device: Any) -> bool:
     return "portable computing language" in device.platform.name.lower()
 
 
+def builds_at_once(device: Any) -> int:
+    """Programs to build at the same time: one where the compiler does one after the other (PoCL's, which takes
+    most of a second for each, however small) or isn't safe to call from several threads (Oclgrind's).
+    """
+    kinds = pyopencl().device_type
+    return cores() if device.type & kinds.GPU and not device.type & kinds.CPU else 1
+
+
 def is_cpu(device: Any) -> bool:
-    return bool(device.type & pyopencl().device_type.CPU)
+    kinds = pyopencl().device_type
+    return bool(device.type & kinds.CPU) and not device.type & kinds.GPU
 
 
 def options(device: Any) -> str:

@@ -19,18 +19,17 @@ from dawdle.errors import DeviceError, OutOfMemoryError
 from dawdle.lazy.buffer import Storage
 from dawdle.runtime.allocator import Allocator, Buffer, Chunk, size_class, size_text
 from dawdle.runtime.clplatform import (
+    builds_at_once,
     check_pocl,
     description,
     detect,
     find_devices,
     identity,
-    is_pocl,
     options,
     pyopencl,
 )
 from dawdle.runtime.compiled import CompiledDevice, no_fp64
 from dawdle.runtime.compiler import Source
-from dawdle.runtime.library import cores
 from dawdle.runtime.modules import Damaged, ModuleBatch, ModuleLibrary, Rejected
 from dawdle.runtime.plan import KernelStep, PlannedKernel
 from dawdle.runtime.profile import Ceilings, remembered
@@ -49,8 +48,7 @@ class ProgramLibrary(ModuleLibrary[Any]):
     suffix = ".cl"
 
     def __init__(self, device: Any, context: Any) -> None:
-        # PoCL builds one program at a time and spends most of a second on each, however small
-        super().__init__(identity(device), PRELUDE, 1 if is_pocl(device) else cores())
+        super().__init__(identity(device), PRELUDE, builds_at_once(device))
         self._cl = pyopencl()
         self._device = device
         self._context = context
