@@ -83,11 +83,9 @@ def is_pocl(device: Any) -> bool:
 
 
 def builds_at_once(device: Any) -> int:
-    """Programs to build at the same time: one where the compiler does one after the other (PoCL's, which takes
-    most of a second for each, however small) or isn't safe to call from several threads (Oclgrind's).
-    """
+    """Programs to build at the same time. Oclgrind's compiler can't be called from several threads."""
     kinds = pyopencl().device_type
-    return cores() if device.type & kinds.GPU and not device.type & kinds.CPU else 1
+    return 1 if device.type & kinds.GPU and device.type & kinds.CPU else cores()
 
 
 def is_cpu(device: Any) -> bool:
@@ -129,12 +127,18 @@ def detect(device: Any, recipe: str) -> Target:
     return replace(common, vector_bytes=host.vector_bytes, registers=host.registers, l1=host.l1, l2=host.l2)
 
 
-# run in a process of its own, because PoCL ends the process in which it can't link
-PROBE = """
+# processes of their own: PoCL builds one program at a time, and ends the process in which it can't link
+OPEN = """
 import sys, numpy, pyopencl as cl
 d = [d for p in cl.get_platforms() for d in p.get_devices()
      if p.name.strip() + " " + d.name.strip() == sys.argv[1]][0]
 c = cl.Context([d])
+"""
+BUILD = OPEN + """
+p = cl.Program(c, sys.stdin.buffer.read().decode()).build(sys.argv[2], cache_dir=False)
+sys.stdout.buffer.write(p.get_info(cl.program_info.BINARIES)[0])
+"""
+PROBE = OPEN + """
 q = cl.CommandQueue(c)
 b = cl.Buffer(c, cl.mem_flags.READ_WRITE, 4)
 k = cl.Program(c, "__kernel void probe(__global float *x) { x[0] = exp2(3.0f); }").build(cache_dir=False)
@@ -149,6 +153,19 @@ LINKER = (
 )
 
 
+def _apart(code: str, device: Any, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", code, description(device), *arguments],
+        input=given, capture_output=True, check=False, env={**os.environ, "PYOPENCL_NO_CACHE": "1"},
+    )  # fmt: skip
+
+
+def build_apart(device: Any, text: str) -> bytes | None:
+    """The binary that another process makes of a program; None if it can't."""
+    result = _apart(BUILD, device, options(device), given=text.encode())
+    return None if result.returncode else result.stdout
+
+
 def check_pocl(device: Any, store: KernelStore) -> None:
     """Raise DeviceError where PoCL can't build kernels. That it can is noted beside the kernels on disk."""
     if not is_pocl(device):
@@ -158,12 +175,8 @@ def check_pocl(device: Any, store: KernelStore) -> None:
     note = store.directory / "works.txt"
     if note.exists():
         return
-    result = subprocess.run(
-        [sys.executable, "-c", PROBE, description(device)],
-        capture_output=True, text=True, errors="replace", check=False,
-        env={**os.environ, "PYOPENCL_NO_CACHE": "1"},
-    )  # fmt: skip
+    result = _apart(PROBE, device)
     if result.returncode:
-        said = result.stderr.strip()
+        said = result.stderr.decode(errors="replace").strip()
         raise DeviceError(f"{description(device)} can't run a kernel. {LINKER}. It said:\n{said}")
     store.write_text(Path(note), "it has built and run a kernel\n")

@@ -37,17 +37,19 @@ def key_of(source: Source) -> str:
 class ModuleLibrary(ABC, Generic[M]):
     """The kernels that one compiler makes for one kind of device of sources that follow one prelude.
 
-    ``tag`` names all of these. ``units`` modules are compiled at the same time, by threads.
+    ``tag`` names all of these. At most ``parallel`` modules, of at least ``smallest`` kernels each, are
+    compiled at the same time, by threads.
     """
 
     compiler: str  # what compiles, in messages
     suffix: str  # of files with sources
 
-    def __init__(self, tag: str, prelude: str, units: int) -> None:
+    def __init__(self, tag: str, prelude: str, parallel: int, smallest: int = 1) -> None:
         self.prelude = prelude
         self.store = KernelStore(digest("\0".join((tag, prelude)).encode())[:16])
         self.compiled = 0  # kernels that this process had to compile
-        self._units = units
+        self._parallel = parallel
+        self._smallest = smallest
         self._modules: Cache[str, M] = Cache(f"{self.compiler} modules")
         self._kernels: Cache[str, M] = Cache(f"{self.compiler} kernels")
 
@@ -66,7 +68,7 @@ class ModuleLibrary(ABC, Generic[M]):
         wanted = {s.name: s for s in sources}
         missing = [s for s in wanted.values() if not self._knows(s)]
         if missing:
-            units = balance(missing, self._units)
+            units = balance(missing, min(self._parallel, len(missing) // self._smallest))
             with ThreadPoolExecutor(len(units)) as threads:
                 for unit, (binary, module) in zip(units, threads.map(self._compile, units), strict=True):
                     self._enter(unit, binary, module)

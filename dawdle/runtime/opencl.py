@@ -19,12 +19,14 @@ from dawdle.errors import DeviceError, OutOfMemoryError
 from dawdle.lazy.buffer import Storage
 from dawdle.runtime.allocator import Allocator, Buffer, Chunk, size_class, size_text
 from dawdle.runtime.clplatform import (
+    build_apart,
     builds_at_once,
     check_pocl,
     description,
     detect,
     find_devices,
     identity,
+    is_pocl,
     options,
     pyopencl,
 )
@@ -37,6 +39,7 @@ from dawdle.runtime.trace import note_storage
 
 AHEAD = 32  # stretches of kernels that may wait in the queue
 NO_MEMORY = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY", "INVALID_BUFFER_SIZE")
+SMALLEST = 8  # kernels of a program; PoCL takes most of a second for the first, a tenth for each further one
 COPIED = 64 << 20  # bytes, of the copy that is measured
 CHAINS, STEPS = 8, 1 << 14  # multiply-adds of the peak that is measured
 
@@ -48,12 +51,28 @@ class ProgramLibrary(ModuleLibrary[Any]):
     suffix = ".cl"
 
     def __init__(self, device: Any, context: Any) -> None:
-        super().__init__(identity(device), PRELUDE, builds_at_once(device))
+        self._pocl = is_pocl(device)
+        super().__init__(identity(device), PRELUDE, builds_at_once(device), SMALLEST if self._pocl else 1)
+        self._building = threading.Lock()
         self._cl = pyopencl()
         self._device = device
         self._context = context
 
     def compile(self, text: str) -> tuple[bytes, Any]:
+        # PoCL builds one program at a time, so other processes have to help
+        if not self._pocl:
+            return self._compile_here(text)
+        if not self._building.acquire(blocking=False):
+            binary = build_apart(self._device, text)
+            if binary is not None:
+                return binary, self.open(binary)
+            self._building.acquire()  # for its messages
+        try:
+            return self._compile_here(text)
+        finally:
+            self._building.release()
+
+    def _compile_here(self, text: str) -> tuple[bytes, Any]:
         program = self._cl.Program(self._context, text)
         try:
             self._build(program)

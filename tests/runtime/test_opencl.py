@@ -20,7 +20,7 @@ from dawdle.runtime.cache import clear_caches
 from dawdle.runtime.compiler import Source
 from dawdle.runtime.device import devices, get_device
 from dawdle.runtime.executor import load, realize
-from dawdle.runtime.modules import explain, key_of
+from dawdle.runtime.modules import Rejected, explain, key_of
 from dawdle.runtime.plan import KernelStep, PlannedKernel
 from dawdle.runtime.store import KernelStore
 
@@ -197,6 +197,30 @@ def test_the_next_process_compiles_nothing(tmp_path):
     assert outputs == ["[12.0, 44.0, 76.0] True", "[12.0, 44.0, 76.0] False"]
 
 
+POCL = [d for d in DEVICES if clplatform.is_pocl(d)]
+
+
+@pytest.mark.skipif(not POCL, reason="no PoCL")
+def test_other_processes_help_pocl(device):
+    library = device.library
+    found = []
+
+    def work(text):
+        try:
+            found.append(library.compile(library.prelude + text))
+        except Rejected as e:
+            found.append(e)
+
+    with library._building:  # as if this process were building
+        work(SHARES)
+        waiting = threading.Thread(target=work, args=("__kernel void k() { undeclared_thing; }",))
+        waiting.start()
+    waiting.join()
+    (binary, program), error = found
+    assert len(binary) > 100 and program.get_info(device.cl.program_info.NUM_KERNELS) == 1
+    assert "undeclared_thing" in str(error)
+
+
 # ---- failures
 
 
@@ -313,9 +337,6 @@ def test_without_a_platform(rediscover, monkeypatch):
     clplatform.find_devices.cache_clear()
     with pytest.raises(DeviceError, match=r"no OpenCL platform.*PLATFORM_NOT_FOUND_KHR"):
         clplatform.find_devices("")
-
-
-POCL = [d for d in DEVICES if clplatform.is_pocl(d)]
 
 
 @pytest.mark.skipif(not POCL, reason="no PoCL")
