@@ -72,7 +72,7 @@ def test_without_a_compiler_numpy_serves_with_a_warning(tmp_path):
         "    from dawdle.runtime.device import devices\n"
         "    print(Tensor([1.0]).device, Tensor([2.0]).device, len(seen), seen[0].filename)\n"
         "    print('install one' in str(seen[0].message))\n"
-        "    print([(s.name, s.works, 'no C compiler' in s.reason) for s in devices()])\n"
+        "    print([(s.name, s.works, 'no C compiler' in s.reason) for s in devices()][:2])\n"
     )
     env = {k: v for k, v in os.environ.items() if k not in ("DAWDLE_DEVICE", "CC")}
     env.update(CC="/nowhere/cc", DAWDLE_CACHE_DIR=str(tmp_path))
