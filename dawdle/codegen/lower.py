@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import replace
-from typing import Any
 
 from dawdle.codegen import expr
 from dawdle.codegen.algebra import and_, less, simplify
@@ -19,6 +18,7 @@ from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import COMBINE, ELEMENTWISE, MOVEMENT, REDUCE, Op
 from dawdle.lazy.plan import Group
 
+Key = tuple[int, Index, Expr | None]
 Visit = Generator[tuple[LazyBuffer, Index, Expr | None], Expr, Expr]
 
 
@@ -52,7 +52,7 @@ class _Lowering:
 
     def __init__(self, group: Group) -> None:
         self.slots = {id(n): f"in{i}" for i, n in enumerate(group.inputs)}
-        self.memo: dict[tuple[int, Index, Expr | None], Expr] = {}
+        self.memo: dict[Key, Expr] = {}
         self.ranges: dict[tuple[int, int, int], Range] = {}
         self.height = self._heights(group)
 
@@ -85,43 +85,40 @@ class _Lowering:
 
     def run(self, node: LazyBuffer, index: Index, valid: Expr | None = None) -> Expr:
         """The value of ``node`` at ``index``: drives the rules below without recursion."""
-        key = (id(node), index, valid)
-        stack: list[tuple[Any, Visit]] = [(key, self.visit(node, index, valid))]
-        answer: Expr | None = None
-        while stack:
-            key, rule = stack[-1]
+        waiting: list[tuple[Key, Visit]] = []
+        answer = self.ask(node, index, valid, waiting)
+        while waiting:
+            key, rule = waiting[-1]
             try:
-                ask = next(rule) if answer is None else rule.send(answer)
+                answer = self.ask(*(next(rule) if answer is None else rule.send(answer)), waiting)
             except StopIteration as done:
-                stack.pop()
+                waiting.pop()
                 self.memo[key] = answer = done.value
-                continue
-            asked = (id(ask[0]), ask[1], ask[2])
-            answer = self.memo.get(asked)
-            if answer is None:
-                stack.append((asked, self.visit(*ask)))
         assert answer is not None
         return answer
 
-    def visit(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
+    def ask(
+        self, node: LazyBuffer, index: Index, valid: Expr | None, waiting: list[tuple[Key, Visit]]
+    ) -> Expr | None:
+        """The value if it is known or a leaf's; else None, and the rule that finds it is the next to run."""
+        key = (id(node), index, valid)
+        known = self.memo.get(key)
+        if known is not None:
+            return known
         slot = self.slots.get(id(node))
         if slot is not None:
-            return self._load(slot, node, index, valid)
-        return RULES[node.op](self, node, index, valid)
+            return self.load(slot, node, index, valid)
+        if node.op is Op.CONST:
+            return const(node.arg, node.dtype)
+        if node.op is Op.IOTA:
+            return index[0] if node.dtype == expr.INDEX else alu(Op.CAST, index[0], dtype=node.dtype)
+        waiting.append((key, RULES[node.op](self, node, index, valid)))
+        return None
 
-    def _load(self, slot: str, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
+    def load(self, slot: str, node: LazyBuffer, index: Index, valid: Expr | None) -> Expr:
         if node.size == 0:  # never valid
             return _zero_like(const(0, node.dtype))
         return expr.load(slot, flatten(index, node.shape), node.dtype, valid)
-        yield
-
-    def const(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
-        return const(node.arg, node.dtype)
-        yield
-
-    def iota(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
-        return index[0] if node.dtype == expr.INDEX else alu(Op.CAST, index[0], dtype=node.dtype)
-        yield
 
     def elementwise(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
         operands = []
@@ -187,8 +184,6 @@ def data_index(position: Expr, size: int) -> tuple[Expr, Expr]:
 
 
 RULES: dict[Op, Callable[[_Lowering, LazyBuffer, Index, Expr | None], Visit]] = {
-    Op.CONST: _Lowering.const,
-    Op.IOTA: _Lowering.iota,
     **dict.fromkeys(ELEMENTWISE, _Lowering.elementwise),
     **dict.fromkeys((Op.ASSIGN, Op.CONTIGUOUS), _Lowering.identity),
     **dict.fromkeys(MOVEMENT, _Lowering.movement),
