@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 import math
-import mmap
 import os
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,16 @@ def save(
     _write_atomically(Path(path), _encode(arrays, extra))
 
 
-def load(path: PathLike, device: str | None = None, verify: bool = True) -> Any:
+def load(path: PathLike, device: str | None = None, verify: bool = True, mmap: bool = True) -> Any:
     """What was given to :func:`save` as ``state``, or a flat dict of tensors for files written elsewhere.
 
-    The file is mapped into memory. ``verify`` checks the checksum that :func:`save` has stored.
-    Raises StateError, with the reason, for a file that is missing, truncated or damaged.
+    The file is mapped into memory, and tensors on the CPU stay views of it: as long as they live it must not
+    be changed in place or truncated (:func:`save` replaces a file as a whole, which does them no harm).
+    ``mmap=False`` reads it instead. ``verify`` checks the checksum that :func:`save` has stored.
+    Raises StateError, with the reason, for a file that is missing, truncated or damaged, or whose tensors
+    overlap.
     """
-    file = _open(Path(path))
+    file = _open(Path(path), mmap)
     if verify and CHECKSUM in file.metadata and file.metadata[CHECKSUM] != _checksum([file.data]):
         raise StateError(f"{path} is damaged: its checksum differs")
     tensors = {name: _from_bytes(entry, file.data, device) for name, entry in file.entries.items()}
@@ -173,13 +176,14 @@ def _umask() -> int:
     return mask
 
 
-def _open(path: Path) -> _File:
+def _open(path: Path, mapped: bool = True) -> _File:
     try:
         with path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < 8:
                 raise StateError(f"{path} is truncated: {size} bytes can't be a safetensors file")
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            view = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ) if mapped else file.read())
+            size = len(view)
     except OSError as error:
         raise StateError(f"can't read {path}: {error.strerror or error}") from error
     length = int.from_bytes(view[:8], "little")
@@ -226,11 +230,16 @@ def _parse_entry(path: Path, name: str, entry: Any) -> _Entry:
 
 def _check_ranges(path: Path, entries: Mapping[str, _Entry], size: int) -> None:
     """The byte ranges must cover the data without a gap or an overlap."""
-    offset = 0
+    offset, before = 0, ""
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)):
+        if entry.start < offset:
+            raise StateError(
+                f"{path} is damaged: {name!r} starts at byte {entry.start}, within {before!r}, which ends at"
+                f" {offset}; tensors must not overlap"
+            )
         if entry.start != offset:
             raise StateError(f"{path} is damaged: {name!r} starts at byte {entry.start}, expected {offset}")
-        offset = entry.end
+        offset, before = entry.end, name
     if offset > size:
         raise StateError(f"{path} is truncated: {offset} bytes of tensors expected, {size} found")
     if offset < size:

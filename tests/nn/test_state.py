@@ -107,6 +107,13 @@ def test_a_flipped_bit_is_noticed(saved):
     assert nn.load(saved, verify=False)["b"].tolist() == [[3, 4]]
 
 
+def test_a_file_that_was_read_may_be_changed(saved):
+    loaded = nn.load(saved, mmap=False)
+    with saved.open("r+b") as file:
+        file.write(bytes(saved.stat().st_size))
+    assert loaded["a"].tolist() == [1, 2] and loaded["b"].tolist() == [[3, 4]]
+
+
 def offsets(name, start, end):
     return lambda header: header[name].update(data_offsets=[start, end])
 
@@ -114,7 +121,8 @@ def offsets(name, start, end):
 @pytest.mark.parametrize(
     "change, message",
     [
-        (offsets("a", 0, 8), "starts at byte"),
+        (offsets("a", 0, 8), "within 'a'|within 'b'"),
+        (offsets("a", 8, 16), "'a' starts at byte 8, within 'b', which ends at 16"),
         (offsets("a", 20, 28), "starts at byte"),
         (offsets("a", 16, 20), "takes 4 bytes"),
         (offsets("a", -8, 0), "natural"),
