@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections.abc import Iterator
@@ -57,8 +58,12 @@ def rates(top: Ceilings) -> str:
 
 
 def main() -> int:
-    for heading, text in lines():
-        print(f"{heading:<20} {text}", flush=True)
+    try:
+        for heading, text in lines():
+            print(f"{heading:<20} {text}", flush=True)
+    except BrokenPipeError:  # as ``| head -1`` leaves it: who reads has seen enough
+        # Python flushes stdout once more when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

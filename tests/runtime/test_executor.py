@@ -379,6 +379,15 @@ def test_python_m_dawdle():
         assert text in out
 
 
+def test_python_m_dawdle_into_a_pipe_that_is_closed():
+    with subprocess.Popen(
+        [sys.executable, "-m", "dawdle"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as command:
+        command.stdout.readline()
+        command.stdout.close()
+        assert command.stderr.read() == "" and command.wait() == 0
+
+
 def test_the_target_describes_the_machine():
     target = get_device("CPU").target
     assert (target.name, target.kind) == ("c", "cpu")
