@@ -214,7 +214,8 @@ def max_pool(
     """Largest element of each window over the last dimensions, one for each number of ``kernel_size`` (two
     for an integer).
 
-    ``stride`` defaults to the kernel. Padding counts as -inf. Equal elements share the gradient.
+    ``stride`` defaults to the kernel. Padding counts as -inf. Equal elements share the gradient; what a
+    window of nothing but padding would get is dropped.
     """
     windows, n, _ = _pool_windows(
         x, kernel_size, stride, padding, dilation, ceil_mode, x.lazy.dtype.min, "max_pool"

@@ -296,3 +296,12 @@ def test_empty_and_zero_dimensional_leaves():
     ((x.sum() + s * s) * s).backward()
     close(s.grad, 12)
     assert x.grad.shape == (0, 3)
+
+
+@pytest.mark.parametrize("loss", [lambda y: y.sum(), lambda y: (y * y).sum()])
+def test_windows_of_nothing_but_padding_give_no_gradient(device, loss):
+    x = leaf(np.arange(12).reshape(1, 3, 1, 4), "float32")
+    y = x.max_pool2d(2, 1, 1, 2)  # rows -1 and 1 of a single one
+    loss(y).backward()
+    close(y, np.full((1, 3, 1, 4), -np.inf))
+    close(x.grad, np.zeros(x.shape))
