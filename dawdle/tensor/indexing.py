@@ -192,10 +192,13 @@ def wrap_negative(index: Tensor, n: int) -> Tensor:
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
-    """The elements that ``key`` names, by NumPy's rules.
+    """The elements that ``key`` names.
 
-    Integer arrays are broadcast together; their shape replaces their dimensions where these are adjacent,
-    else comes first. Tensor indices out of range read as 0.
+    Integers take one slice and drop their dimension, before anything else. Index arrays are broadcast
+    together; their shape replaces their dimensions where these are adjacent then, else comes first. That is
+    PyTorch's order; NumPy counts an integer beside an index array as one more array, so for a shape
+    (2, 3, 4) and ``i`` of two elements ``x[0, :, i]`` has shape (3, 2) here and (2, 3) there. Tensor indices
+    out of range read as 0.
     """
     k = normalize(x, key)
     part = apply(Op.SLICE, k.ranges, x)
