@@ -25,12 +25,14 @@ class Config:
     cache_dir: Path = Path()  # DAWDLE_CACHE_DIR, else XDG_CACHE_HOME/dawdle, else ~/.cache/dawdle
     cl_device: str = ""  # DAWDLE_CL_DEVICE: words in the platform's and the device's name; "" takes all
     cl_recipe: str = ""  # DAWDLE_CL_RECIPE: "cpu" or "gpu", whatever the OpenCL device is
+    tf32: int = 0  # DAWDLE_TF32: 1 lets CUDA's tensor cores round float32 factors of products to TF32
     memory_limit: int = 0  # DAWDLE_MEMORY_LIMIT: bytes a device's buffers may take; 0 means no limit
 
     def __post_init__(self) -> None:
         for name, variable in (
             ("debug", "DEBUG"),
             ("threads", "DAWDLE_THREADS"),
+            ("tf32", "DAWDLE_TF32"),
             ("memory_limit", "DAWDLE_MEMORY_LIMIT"),
         ):
             value = getattr(self, name)
@@ -57,6 +59,7 @@ class Config:
             cache_dir=Path(cache) if cache else _cache_dir(),
             cl_device=os.environ.get("DAWDLE_CL_DEVICE", ""),
             cl_recipe=os.environ.get("DAWDLE_CL_RECIPE", ""),
+            tf32=integer("DAWDLE_TF32"),
             memory_limit=integer("DAWDLE_MEMORY_LIMIT"),
         )
 

@@ -21,6 +21,7 @@ class Target:
     local_bytes: int = 32 << 10  # memory that a group shares
     max_params: int = 0  # buffers that a kernel may take; 0: any number
     capability: tuple[int, int] | None = None  # of a CUDA device
+    tf32: bool = False  # whether tensor cores may round float32 factors to 11 bits
     fp64: bool = True
 
     def lanes(self, itemsize: int) -> int:

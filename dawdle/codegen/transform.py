@@ -302,25 +302,27 @@ class Fragment:
     g: Range  # 8: a row of that half, and a column of the right factor
     t: Range  # 4: a pair of columns, and a pair of the sum's terms
     vi: Range  # 2: a column of the pair
-    k: Range  # 16: the sum's terms
+    k: Range  # 16, or 8 of 32 bits: the sum's terms
 
 
 def tensor_core(k: Kernel, f: Fragment, left: Expr, right: Expr) -> Kernel:
-    """Let warps compute 16 x 8 outputs at a time from 16-bit factors, loads ``left`` and ``right`` of which
-    are at hand in shared memory (PTX ISA, mma.m16n8k16).
+    """Let warps compute 16 x 8 outputs at a time from factors, loads ``left`` and ``right`` of which are at
+    hand in shared memory: 16-bit floats, or float32 rounded to TF32 (PTX ISA, mma.m16n8k16 and m16n8k8).
 
     ``sum_{o, k} left * right`` → ``lane(sum_{o} mma(left's registers, right's registers), 2*ui + vi)``
     """
 
-    def pair(load: Expr, half: int, at: dict[Expr, Expr]) -> Expr:
-        first = add(const(8 * half), mul(range_(f.t), const(2)))
-        (one,) = expr.substitute([load], at | {range_(f.k): first})
-        return expr.make(X.LOAD, (simplify(one.src[0]),), one.arg, one.dtype, 2)
+    width = 32 // left.dtype.bits  # terms in a register
 
-    registers = [pair(left, j, {range_(f.ui): const(i)}) for j in (0, 1) for i in (0, 1)]
+    def register(load: Expr, half: int, at: dict[Expr, Expr]) -> Expr:
+        first = add(const(f.k.extent // 2 * half), mul(range_(f.t), const(width)))
+        (one,) = expr.substitute([load], at | {range_(f.k): first})
+        return expr.make(X.LOAD, (simplify(one.src[0]),), one.arg, one.dtype, width)
+
+    registers = [register(left, j, {range_(f.ui): const(i)}) for j in (0, 1) for i in (0, 1)]
     column = {range_(f.t): const(0), range_(f.vi): range_(f.g)}
     (turned,) = expr.substitute([right], column)
-    registers += [pair(turned, j, {}) for j in (0, 1)]
+    registers += [register(turned, j, {}) for j in (0, 1)]
     product = expr.make(X.MMA, tuple(registers), left.dtype, float32, 4)
     lane = add(mul(range_(f.ui), const(2)), range_(f.vi))
 

@@ -74,7 +74,7 @@ DTYPES: dict[Op | X, Callable[[Expr], bool]] = {
     X.BROADCAST: lambda n: _unary(n) and n.src[0].lanes == 1 and n.lanes > 1,
     X.VECTOR: lambda n: len(n.src) == n.lanes and all(s.lanes == 1 and s.dtype == n.dtype for s in n.src),
     X.FOLD: _fold,
-    X.MMA: lambda n: len(n.src) == 6 and n.lanes == 4 and all(s.lanes == 2 for s in n.src),
+    X.MMA: lambda n: len(n.src) == 6 and n.lanes == 4 and all(s.lanes * s.dtype.bits == 32 for s in n.src),
     X.LANE: lambda n: len(n.src) == 2 and n.src[0].dtype == n.dtype and n.src[1].dtype == INDEX,
     X.GROUPFOLD: lambda n: _unary(n) and n.arg[0] in COMBINING and n.lanes == n.src[0].lanes == 1,
 }

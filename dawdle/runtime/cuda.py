@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from dawdle import config
 from dawdle.codegen.render.cuda import PRELUDE
 from dawdle.codegen.target import Target
 from dawdle.dtype import Array
@@ -56,6 +57,7 @@ def target_of(
         local_bytes=local_bytes,
         max_params=MAX_PARAMS,
         capability=capability,
+        tf32=config.current().tf32 > 0,
     )
 
 

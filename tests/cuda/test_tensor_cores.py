@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulate import compiler, register
+from emulate import compiler, emulated, register
 
 from dawdle import Tensor, config
 from dawdle.codegen.generate import generate
@@ -13,6 +13,7 @@ from dawdle.errors import CompileError
 from dawdle.lazy.plan import Group
 from dawdle.lazy.schedule import schedule
 from dawdle.lazy.simplify import simplify
+from dawdle.runtime.device import FAMILIES, Family, get_device
 
 try:
     compiler()
@@ -39,12 +40,28 @@ def test_products_agree_with_float32(dtype: str, tolerance: float) -> None:
             np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance * abs(expected).max())
 
 
+def test_float32_products_round_to_tf32_where_allowed() -> None:
+    with config.override(tf32=1):
+        FAMILIES.setdefault("EMUTF32", Family(lambda: ["EMUTF32"], lambda index: emulated()))
+        get_device("EMUTF32")
+    with config.override(device="EMUTF32"):
+        x, y = operands(65, 33, 40, "float32")
+        expected = x.numpy() @ y.numpy()
+        error = abs((x @ y).numpy() - expected).max() / abs(expected).max()
+        assert 1e-6 < error < 2e-3
+
+
 @pytest.mark.parametrize("dtype, capability, used", [
     ("float16", (8, 0), True), ("bfloat16", (9, 0), True), ("float32", (8, 0), False),
     ("float16", (7, 5), False),
 ])  # fmt: skip
 def test_where_they_are_used(dtype: str, capability: tuple[int, int], used: bool) -> None:
     x, y = operands(64, 64, 64, dtype)
-    target = Target(name="cuda", kind="gpu", max_local=256, max_lanes=4, capability=capability)
-    (group,) = [s for s in schedule(simplify([(x @ y).lazy])).steps if isinstance(s, Group)]
-    assert ("mma.sync" in generate(group, target).source) == used
+    assert ("mma.sync" in source(x @ y, capability)) == used
+    assert ("mma.sync" in source(x @ y, capability, tf32=True)) == (capability >= (8, 0))
+
+
+def source(out: Tensor, capability: tuple[int, int], tf32: bool = False) -> str:
+    target = Target(name="cuda", kind="gpu", max_local=256, max_lanes=4, capability=capability, tf32=tf32)
+    (group,) = [s for s in schedule(simplify([out.lazy])).steps if isinstance(s, Group)]
+    return generate(group, target).source

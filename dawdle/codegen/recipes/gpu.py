@@ -30,6 +30,7 @@ from dawdle.codegen.transform import (
     stage,
     tensor_core,
 )
+from dawdle.dtype import DType, float32
 
 MMA_DEPTH = 32  # depth of staged tiles for tensor cores
 VECTOR_BYTES = 16  # what one thread loads at once
@@ -122,19 +123,23 @@ def _threads(k: Kernel, target: Target) -> Kernel:
     return mark(mark(k, group, "group"), own, "local")
 
 
-def _halves(k: Kernel, c: Contraction) -> tuple[Expr, Expr] | None:
-    """The two factors' loads, where each is just a 16-bit float widened."""
-    loads = []
-    for factor in c.reduce.src[0].src:
-        found = [e for e in expr.loads([factor]) if e.dtype in HALF and widen(e) is factor]
-        if len(found) != 1:
-            return None
-        loads += found
-    return (loads[0], loads[1]) if loads[0].dtype == loads[1].dtype else None
+def _suits_tensor_cores(c: Contraction, target: Target) -> bool:
+    """Whether both factors are plain loads, of 16-bit floats, or of float32 where TF32 is allowed."""
+    if target.capability is None or target.capability < (8, 0):
+        return False
+    dtypes = [_tensor_core_dtype(factor, target) for factor in c.reduce.src[0].src]
+    return dtypes[0] is not None and dtypes[0] == dtypes[1]
 
 
-def _contract_halves(k: Kernel, c: Contraction) -> Kernel:
+def _tensor_core_dtype(factor: Expr, target: Target) -> DType | None:
+    if factor.op is X.LOAD and factor.dtype == float32 and target.tf32:
+        return float32
+    return next((e.dtype for e in expr.loads([factor]) if e.dtype in HALF and widen(e) is factor), None)
+
+
+def _contract_in_warps(k: Kernel, c: Contraction) -> Kernel:
     """Four warps a group, each with 32 x 32 outputs on tensor cores."""
+    terms = 8 if any(x.op is X.LOAD for x in c.reduce.src[0].src) else 16
     k, m = merge_all(k, c.m, "m")
     k, n = merge_all(k, c.n, "n")
     k, depth = merge_all(k, c.reduce.arg[1], "k")
@@ -149,7 +154,7 @@ def _contract_halves(k: Kernel, c: Contraction) -> Kernel:
     k, nt, ni = split(k, ni, 8, "nt")
     k, t, vi = split(k, ni, 2, "ng")
     k, ko, ki = split(k, depth, MMA_DEPTH)
-    k, kk, kj = split(k, ki, 16)
+    k, kk, kj = split(k, ki, terms)
     for r in (mt, ui, nt, vi, kk):
         k = mark(k, r, "unroll")
     k = reorder(k, [*c.outer, mo, no, mw, nw, g, t, mt, ui, nt, vi])
@@ -164,8 +169,8 @@ def _contract_halves(k: Kernel, c: Contraction) -> Kernel:
 
 
 def _contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
-    if target.capability is not None and target.capability >= (8, 0) and _halves(k, c):
-        return _contract_halves(k, c)
+    if _suits_tensor_cores(c, target):
+        return _contract_in_warps(k, c)
     k, m = merge_all(k, c.m, "m")
     k, n = merge_all(k, c.n, "n")
     k, depth = merge_all(k, c.reduce.arg[1], "k")

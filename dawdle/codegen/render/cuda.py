@@ -76,31 +76,45 @@ DW void wait_for_copies() {
 #endif
 }"""
 # The product of a warp's 16 x 16 and 16 x 8 tiles, added to c; in emulation by shuffles.
-MMA = """{inline} vec<float, 4> {name}(vec<uint16_t, 2> a0, vec<uint16_t, 2> a1, vec<uint16_t, 2> a2,
-    vec<uint16_t, 2> a3, vec<uint16_t, 2> b0, vec<uint16_t, 2> b1, vec<float, 4> c) {{
+MMA = """DW vec<float, 4> mma_{kind}({register} a0, {register} a1, {register} a2, {register} a3,
+    {register} b0, {register} b1, vec<float, 4> c) {{
 #ifdef __CUDACC__
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.{kind}.{kind}.f32 "
+  asm("mma.sync.aligned.m16n8k{terms}.row.col.f32.{kind}.{kind}.f32 "
       "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
       : "+f"(c.v[0]), "+f"(c.v[1]), "+f"(c.v[2]), "+f"(c.v[3])
-      : "r"(bits<uint32_t>(a0)), "r"(bits<uint32_t>(a1)), "r"(bits<uint32_t>(a2)), "r"(bits<uint32_t>(a3)),
-        "r"(bits<uint32_t>(b0)), "r"(bits<uint32_t>(b1)));
+      : "r"(packed(a0)), "r"(packed(a1)), "r"(packed(a2)), "r"(packed(a3)), "r"(packed(b0)), "r"(packed(b1)));
 #else
-  const vec<uint16_t, 2> a[4] = {{a0, a1, a2, a3}}, b[2] = {{b0, b1}};
+  const {register} a[4] = {{a0, a1, a2, a3}}, b[2] = {{b0, b1}};
   const int g = (threadIdx.x & 31) >> 2, t = threadIdx.x & 3;
-  for (int k = 0; k < 16; k++) for (int j = 0; j < 2; j++) {{
-    const int half = k / 8, pair = k % 8 / 2, odd = k % 2, column = 2 * t + j;
-    const float y = wide_{kind}(__shfl_sync(0xffffffffu, (int)b[half].v[odd], column * 4 + pair));
-    for (int i = 0; i < 2; i++)
-      c.v[2 * i + j] += y * wide_{kind}(__shfl_sync(0xffffffffu, (int)a[i + 2 * half].v[odd], g * 4 + pair));
+  for (int k = 0; k < {terms}; k++) for (int j = 0; j < 2; j++) {{
+    const int half = 2 * k / {terms}, owner = k % ({terms} / 2) / {width}, part = k % {width};
+    const float y = wide_{kind}(__shfl_sync(0xffffffffu, packed(b[half]), (2 * t + j) * 4 + owner), part);
+    for (int i = 0; i < 2; i++) {{
+      const uint32_t x = __shfl_sync(0xffffffffu, packed(a[i + 2 * half]), g * 4 + owner);
+      c.v[2 * i + j] += wide_{kind}(x, part) * y;
+    }}
   }}
 #endif
   return c;
 }}"""
-WIDE = {
-    "bf16": "return bits<float>((uint32_t)x << 16);",
-    "f16": "const uint32_t s = (x & 0x7fffu) << 13, f = bits<uint32_t>(bits<float>(s) * 0x1p112f); "
-    "return bits<float>(((x & 0x7c00u) == 0x7c00u ? s | 0x7f800000u : f) | (x & 0x8000u) << 16);",
+PACKED = {  # a register of factors
+    "halves": "DW uint32_t packed(vec<uint16_t, 2> x) { return bits<uint32_t>(x); }",
+    "float": """DW uint32_t packed(float x) {
+#ifdef __CUDACC__
+  uint32_t r; asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(x)); return r;
+#else
+  return (bits<uint32_t>(x) + 0x1000u) & 0xffffe000u;
+#endif
+}""",
 }
+WIDE = {  # one factor of it as float32
+    "bf16": "return bits<float>(x >> 16 * part << 16);",
+    "f16": "x = x >> 16 * part & 0xffffu; "
+    "const uint32_t s = (x & 0x7fffu) << 13, f = bits<uint32_t>(bits<float>(s) * 0x1p112f); "
+    "return bits<float>(((x & 0x7c00u) == 0x7c00u ? s | 0x7f800000u : f) | (x & 0x8000u) << 16);",
+    "tf32": "return bits<float>(x);",
+}
+KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32"}
 WRAPPED = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.SHL: "<<"}
 
 
@@ -204,11 +218,13 @@ class CudaRenderer(CRenderer):
         return f"{name}({s[0]}, {array})"
 
     def mma(self, n: Expr, s: list[str]) -> str:
-        kind = {"float16": "f16", "bfloat16": "bf16"}[n.arg.name]
-        wide = f"{self.INLINE} float wide_{kind}(uint32_t x) {{ {WIDE[kind]} }}"
+        kind, width = KINDS[n.arg.name], 32 // n.arg.bits
+        register, packed = ("vec<uint16_t, 2>", "halves") if width == 2 else ("float", "float")
+        wide = f"DW float wide_{kind}(uint32_t x, int part) {{ {WIDE[kind]} }}"
+        self.helper(f"packed_{packed}", PACKED[packed])
         self.helper(f"wide_{kind}", f"#ifndef __CUDACC__\n{wide}\n#endif")
-        name = self.helper(f"mma_{kind}", MMA.format(inline=self.INLINE, name=f"mma_{kind}", kind=kind))
-        return f"{name}({', '.join(s)}, "  # the accumulator follows: see store
+        text = MMA.format(kind=kind, register=register, terms=8 * width, width=width)
+        return f"{self.helper(f'mma_{kind}', text)}({', '.join(s)}, "  # the accumulator follows: see store
 
     def store(self, s: loop.Store) -> str:
         if s.value.op is X.MMA:
