@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulate import compiler, emulated, register
+from emulate import EmulatedDriver, EmulatedLibrary, compiler, register
 
 from dawdle import Tensor, config
 from dawdle.codegen.generate import generate
+from dawdle.codegen.render.cuda import PRELUDE
 from dawdle.codegen.target import Target
 from dawdle.errors import CompileError
 from dawdle.lazy.plan import Group
 from dawdle.lazy.schedule import schedule
 from dawdle.lazy.simplify import simplify
-from dawdle.runtime.device import FAMILIES, Family, get_device
+from dawdle.runtime.cuda import CudaDevice
+from dawdle.runtime.device import FAMILIES, Family
 
 try:
     compiler()
@@ -42,8 +44,8 @@ def test_products_agree_with_float32(dtype: str, tolerance: float) -> None:
 
 def test_float32_products_round_to_tf32_where_allowed() -> None:
     with config.override(tf32=1):
-        FAMILIES.setdefault("EMUTF32", Family(lambda: ["EMUTF32"], lambda index: emulated()))
-        get_device("EMUTF32")
+        device = CudaDevice("EMUTF32", EmulatedDriver(), EmulatedLibrary(PRELUDE, (8, 0)))
+    FAMILIES["EMUTF32"] = Family(lambda: ["EMUTF32"], lambda index: device)
     with config.override(device="EMUTF32"):
         x, y = operands(65, 33, 40, "float32")
         expected = x.numpy() @ y.numpy()
