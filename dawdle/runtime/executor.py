@@ -64,12 +64,29 @@ def realize_later(buffers: Sequence[LazyBuffer]) -> None:
 
 
 def move(copies: Sequence[LazyBuffer]) -> None:
-    """Carry out COPY nodes, operands first. A device's graph ends where a value comes from another device."""
-    for node in copies:
-        source = node.src[0]
-        realize([source])
-        array = get_device(source.device).to_numpy(source.arg, source.dtype.storage, source.shape)
-        node.realize_as(get_device(node.device).from_numpy(array, copy=False))
+    """Carry out COPY nodes. A device's graph ends where a value comes from another device.
+
+    Copies that don't wait for each other are computed together, so that their kernels are compiled together.
+    """
+    for wave in _waves(copies):
+        realize([node.src[0] for node in wave])
+        for node in wave:
+            source = node.src[0]
+            array = get_device(source.device).to_numpy(source.arg, source.dtype.storage, source.shape)
+            node.realize_as(get_device(node.device).from_numpy(array, copy=False))
+
+
+def _waves(copies: Sequence[LazyBuffer]) -> list[list[LazyBuffer]]:
+    """COPY nodes by how many copies are at most on a way to them."""
+    depth: dict[int, int] = {}
+    waves: list[list[LazyBuffer]] = []
+    for node in toposort(copies):
+        below = max((depth[id(s)] for s in node.src), default=0)
+        depth[id(node)] = below + (node.op is Op.COPY)
+        if node.op is Op.COPY:
+            waves += [[] for _ in range(below + 1 - len(waves))]
+            waves[below].append(node)
+    return waves
 
 
 def _interpret(device: Device, outputs: list[LazyBuffer]) -> None:

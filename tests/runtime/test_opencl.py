@@ -443,3 +443,16 @@ def test_debug_output(capsys):
     out = capsys.readouterr().out
     for words in ("plan: 1 inputs", "because", "__kernel void", "GFLOP/s", " us "):
         assert words in out
+
+
+def test_copies_are_computed_together():
+    library = get_device("CPU").library
+    arrays = [np.random.default_rng(7).standard_normal((3, 5 + i)).astype(np.float32) for i in range(4)]
+    before = library.compiled
+    with config.override(debug=1):
+        outs = [(Tensor(a, device="CPU") * 1.25 + 3).to("CL") * 2 for a in arrays]
+        again = [(o.to("CPU") - 1).to("CL") for o in outs]  # a copy of what a copy brings
+        again[0].realize(*again)
+    for a, o in zip(arrays, again, strict=True):
+        np.testing.assert_allclose(o.numpy(), (a * 1.25 + 3) * 2 - 1, rtol=1e-6)
+    assert library.compiled - before in (0, 8)
