@@ -142,9 +142,10 @@ class OpenCLLauncher:
         for slot, uses in self._uses.items():
             chunk = buffers[slot].chunk
             if bound.get(slot) != chunk.address:
-                bound[slot] = chunk.address
+                bound[slot] = 0  # unknown, should Ctrl-C come in between
                 for kernel, i in uses:
                     kernel.set_arg(i, chunk.owner)
+                bound[slot] = chunk.address
 
 
 def _ranges(kernel: PlannedKernel, threads: int) -> tuple[tuple[int], tuple[int]]:
