@@ -93,9 +93,10 @@ class Memory:
         self.address = int(self._memory)
 
     def __del__(self) -> None:
-        if hasattr(self, "_memory"):
-            with contextlib.suppress(Exception):  # the process may be ending
-                self._driver.free(self._memory)
+        try:
+            self._driver.free(self._memory)
+        except Exception:  # it was never had, or the process is ending
+            return
 
 
 class CudaLauncher:
@@ -178,8 +179,10 @@ class CudaLauncher:
 
     def __del__(self) -> None:
         for graph in getattr(self, "_graphs", {}).values():
-            with contextlib.suppress(Exception):  # the process may be ending
+            try:
                 self._driver.discard(graph)
+            except Exception:  # the process may be ending
+                return
 
 
 class CudaDevice(CompiledDevice):

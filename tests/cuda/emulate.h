@@ -34,6 +34,13 @@ void dw_async_commit();
 void dw_async_wait(int pending);
 [[noreturn]] void dw_fail(const char *what, int line);
 }
+// what the renderer's copies to shared memory become: none arrives before it is waited for
+template <class T> static inline void dw_copy(T *to, const T *from, bool valid) {
+  if ((sizeof(T) == 4 || sizeof(T) == 8) && __CUDA_ARCH__ >= 800)
+    dw_async_copy(to, valid ? from : nullptr, sizeof(T), __LINE__);
+  else
+    *to = valid ? *from : (T)0;
+}
 #define warpSize 32
 #define __syncthreads() dw_block_barrier(__LINE__)
 #define __syncwarp(...) dw_warp_barrier(dw_mask(__VA_ARGS__), __LINE__)

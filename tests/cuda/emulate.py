@@ -32,6 +32,10 @@ FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-fwrapv", "-fno-math-errn
          "-ffp-contract=fast", "-mfma", "-mf16c", "-w", "-shared", "-fPIC",
          "-nodefaultlibs")  # fmt: skip
 KERNEL = re.compile(r'extern "C" __global__ [^;{]*?\bvoid\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(')
+COPIES = {  # what the renderer writes where there is no cp.async, and what the emulation puts there
+    "*to = valid ? *from : (T)0;": "dw_copy(to, from, valid);",
+    "DW void wait_for_copies() {": "DW void wait_for_copies() { dw_async_commit(); dw_async_wait(0);",
+}
 MARGIN = 256  # bytes around each buffer that kernels must leave alone
 FILL = 0xFF  # of fresh memory: NaN in every float type
 
@@ -70,13 +74,23 @@ def runner() -> ctypes.CDLL:
     return opened(build(text, ("-std=c++17", "-O2", "-shared", "-fPIC")), ctypes.RTLD_GLOBAL)
 
 
+def asynchronous(source: str) -> str:
+    """A kernel whose copies to shared memory arrive when they are waited for, as cp.async's do."""
+    if "wait_for_copies" not in source:
+        return source
+    for old, new in COPIES.items():
+        assert old in source, f"the renderer no longer writes {old!r}"
+        source = source.replace(old, new)
+    return source
+
+
 def unit(prelude: str, sources: Sequence[Source], capability: tuple[int, int]) -> str:
     """The translation unit of some kernels, each with its entry for the runner and its own shared memory."""
     parts = [f"#define DW_ARCH {capability[0]}{capability[1]}0", (HERE / "emulate.h").read_text(), prelude]
     for s in sources:
         shared = f"dw_shared_{s.name}"
         parts += [
-            f'#undef DW_SECTION\n#define DW_SECTION "{shared}"\n{s.text}',
+            f'#undef DW_SECTION\n#define DW_SECTION "{shared}"\n{asynchronous(s.text)}',
             f'extern "C" char __start_{shared}[] __attribute__((weak, visibility("hidden")));',
             f'extern "C" char __stop_{shared}[] __attribute__((weak, visibility("hidden")));',
             f'extern "C" void {s.name}_run(void **p) {{ dw_apply({s.name}, p); }}',

@@ -197,7 +197,7 @@ unsigned dw_ballot(unsigned mask, int predicate, int line) {
   return result;
 }
 
-// an asynchronous copy is carried out no earlier than it is waited for
+// an asynchronous copy is carried out no earlier than it is waited for; one from nowhere writes zeros
 void dw_async_copy(void *to, const void *from, int bytes, int line) {
   auto &pending = fibers[current]->pending;
   if (((uintptr_t)to | (uintptr_t)from) % bytes) dw_fail("misaligned asynchronous copy", line);
@@ -214,7 +214,9 @@ void dw_async_commit() {
 void dw_async_wait(int most) {
   auto &pending = fibers[current]->pending;
   while ((int)pending.size() - 1 > most) {
-    for (auto &c : pending.front()) memcpy(c.to, c.from, c.bytes);
+    for (auto &c : pending.front())
+      if (c.from) memcpy(c.to, c.from, c.bytes);
+      else memset(c.to, 0, c.bytes);
     pending.pop_front();
   }
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from emulate import compiler, register, run_source
+from emulate import EmulationError, compiler, register, run_source
 from random_graphs import load
 from table import ROWS
 from test_random_graphs import FAMILIES, assert_close, plans
@@ -108,12 +108,14 @@ def test_contractions(shape):
     np.testing.assert_allclose(got, np.maximum(a @ b + 1, 0), rtol=1e-4, atol=1e-4)
 
 
-def kernel_of(tensor: Tensor, device) -> tuple[PlannedKernel, list[int]]:
-    """The only kernel of a tensor's graph, and the slots of its parameters."""
+def kernel_of(tensor: Tensor, device) -> tuple[PlannedKernel, list[np.ndarray]]:
+    """The only kernel of a tensor's graph, and the arrays of its parameters, the first one empty."""
     _, leaves, _ = canonical([tensor.lazy])
     plan, _ = build_plan([tensor.lazy], leaves, device.target)
     ((kernel,), (places,)) = plan.steps[0].kernels, plan.steps[0].places
-    return kernel, [slot for slot, _ in places]
+    arrays = [device.to_numpy(x.arg, x.dtype.storage, x.shape) for x in leaves]
+    arrays.append(np.zeros(tensor.shape, np.float32))
+    return kernel, [arrays[slot] for slot, _ in places]
 
 
 @pytest.mark.parametrize("graph", [lambda a, b: a.softmax(-1), lambda a, b: a @ b], ids=["softmax", "matmul"])
@@ -121,19 +123,19 @@ def test_generated_barriers_matter(graph, device):
     """A kernel is right in any order of its threads, and wrong in some without its barriers."""
     rng = np.random.default_rng(0)
     operands = [rng.standard_normal((80, 80)).astype("float32") for _ in range(2)]
-    kernel, slots = kernel_of(graph(*map(Tensor, operands)), device)
+    kernel, arrays = kernel_of(graph(*map(Tensor, operands)), device)
     with config.override(device="NUMPY"):
         want = graph(*map(Tensor, operands)).numpy()
 
     def right(source: str, seed: int) -> bool:
-        out = np.zeros_like(want)
-        arrays = [*operands[: len(set(slots)) - 1], out]
-        run_source(PRELUDE + source, *kernel.launch, [arrays[s] for s in slots], seed)
-        return np.allclose(out, want, rtol=1e-4, atol=1e-5)
+        arrays[0][...] = 0
+        run_source(PRELUDE + source, *kernel.launch, arrays, seed)
+        return np.allclose(arrays[0], want, rtol=1e-4, atol=1e-5)
 
     assert all(right(kernel.source, seed) for seed in range(3))
     assert "__syncthreads();" in kernel.source
     assert not all(right(kernel.source.replace("__syncthreads();", ""), seed) for seed in range(3))
-    last = kernel.source.rindex("__syncthreads();")
-    without = kernel.source[:last] + kernel.source[last + len("__syncthreads();") :]
-    assert not all(right(without, seed) for seed in range(3))
+    if "copy<" in kernel.source:  # they must be waited for
+        hasty = kernel.source.replace("wait_for_copies(); __syncthreads();", "__syncthreads();")
+        with pytest.raises(EmulationError, match="nobody waited for"):
+            right(hasty, 0)
