@@ -16,18 +16,45 @@ RNG = np.random.default_rng(0)
 INTS = RNG.integers(-(2**31), 2**31, (2, 200)).astype(np.int32)
 FLOATS = RNG.standard_normal((2, 500)).astype(np.float32) * np.float32(1e3)
 
+INTEGER = (
+    lambda a, b: a + b,
+    lambda a, b: a * b,
+    lambda a, b: a // (b % 7),
+    lambda a, b: a % (b % 5),
+    lambda a, b: a & b,
+    lambda a, b: a ^ b,
+    lambda a, b: a < b,
+    lambda a, b: a << (b % 40),
+)
+ROUNDED = (
+    lambda a, b: a + b,
+    lambda a, b: a - b,
+    lambda a, b: a * b,
+    lambda a, b: a / b,
+    lambda a, b: b.abs().sqrt(),
+)
+
+
+def moved() -> list[Tensor]:
+    x = Tensor(FLOATS)
+    return [x.T.flip(0)[::3], x[:, Tensor([5, 3, -1])], Tensor(INTS).cast("int8")]
+
+
+def selected() -> list[Tensor]:
+    x = Tensor(FLOATS)
+    return [x.max(1), x.relu(), x.abs(), x.argmax(1)]
+
+
 EXACT: dict[str, Callable[[], list[Tensor]]] = {
-    "integers": lambda: [op(*map(Tensor, INTS)) for op in (
-        lambda a, b: a + b, lambda a, b: a * b, lambda a, b: a // (b % 7), lambda a, b: a % (b % 5),
-        lambda a, b: a & b, lambda a, b: a ^ b, lambda a, b: a < b, lambda a, b: a << (b % 40),
-    )],
-    "movement": lambda: [Tensor(FLOATS).T.flip(0)[::3], Tensor(FLOATS)[:, Tensor([5, 3, -1])], Tensor(INTS).cast("int8")],
-    "selection": lambda: [Tensor(FLOATS).max(1), Tensor(FLOATS).relu(), Tensor(FLOATS).abs(), Tensor(FLOATS).argmax(1)],
-    "rounded once": lambda: [op(*map(Tensor, FLOATS)) for op in (
-        lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: b.abs().sqrt(),
-    )],
-    "random bits": lambda: [seeded(lambda: Tensor.randint(0, 1 << 30, (50,))), seeded(lambda: Tensor.rand(50))],
-}  # fmt: skip
+    "integers": lambda: [op(*map(Tensor, INTS)) for op in INTEGER],
+    "movement": moved,
+    "selection": selected,
+    "rounded once": lambda: [op(*map(Tensor, FLOATS)) for op in ROUNDED],
+    "random bits": lambda: [
+        seeded(lambda: Tensor.randint(0, 1 << 30, (50,))),
+        seeded(lambda: Tensor.rand(50)),
+    ],
+}
 CLOSE: dict[str, Callable[[], list[Tensor]]] = {
     "functions": lambda: [Tensor(FLOATS / 1e3).exp(), Tensor(FLOATS).abs().log(), Tensor(FLOATS).sin()],
     "sums": lambda: [Tensor(abs(FLOATS)).sum(1), Tensor(abs(FLOATS)).mean()],
