@@ -31,6 +31,7 @@ from dawdle.errors import (
     IndexingError,
     JitError,
     OutOfMemoryError,
+    RangeError,
     ShapeError,
     StateError,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "IndexingError",
     "JitError",
     "OutOfMemoryError",
+    "RangeError",
     "ShapeError",
     "StateError",
     "Tensor",

@@ -13,6 +13,10 @@ class DTypeError(DawdleError, TypeError):
     """An operation doesn't accept the dtype it was given."""
 
 
+class RangeError(DawdleError, OverflowError):
+    """A Python number doesn't fit the dtype that it is needed in."""
+
+
 class DeviceError(DawdleError, RuntimeError):
     """A device is unknown or unavailable, or operands live on different devices."""
 

@@ -46,7 +46,7 @@ from dawdle.tensor import (
     normalize as normalization,
 )
 from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
-from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to
+from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to, fitting
 from dawdle.tensor.elementwise import inplace, operator
 
 Bool: TypeAlias = bool  # the class has methods of these names
@@ -292,9 +292,9 @@ class Tensor:
         """Make this handle denote ``value``, broadcast and cast to its shape and dtype, on its device.
         Returns it.
 
-        Raises ShapeError where the shape doesn't fit.
+        Raises ShapeError where the shape doesn't fit, RangeError for an integer that the dtype doesn't hold.
         """
-        x = value if isinstance(value, Tensor) else Tensor(value, device=self.device)
+        x = value if isinstance(value, Tensor) else Tensor(fitting(value, self.dtype), device=self.device)
         if broadcast_shape("assign", self.shape, x.shape) != self.shape:
             raise ShapeError(
                 f"can't assign a value of shape {x.shape} to a tensor of shape {self.shape}; "
@@ -358,6 +358,7 @@ class Tensor:
     )
     __ilshift__, __irshift__ = inplace(elementwise.lshift), inplace(elementwise.rshift)
     __neg__, __invert__, __abs__ = elementwise.neg, elementwise.invert, elementwise.absolute
+    __round__ = elementwise.rounded
     __lt__, __gt__ = operator(elementwise.lt), operator(elementwise.gt)
     __le__, __ge__ = operator(elementwise.le), operator(elementwise.ge)
     __eq__, __ne__ = operator(elementwise.eq), operator(elementwise.ne)  # type: ignore[assignment]

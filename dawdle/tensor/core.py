@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from dawdle.dtype import DEFAULT_FLOAT, DType, bfloat16, float16, float32, promote, promote_scalar
-from dawdle.errors import ShapeError
+from dawdle.errors import RangeError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import BINARY, REDUCE, UNARY, Op
@@ -172,19 +172,44 @@ def expand_to(x: Tensor, shape: Shape) -> Tensor:
     return apply(Op.EXPAND, shape, x) if x.lazy.shape != shape else x
 
 
+def fitting(value: R, dtype: DType) -> R:
+    """``value`` itself. Raises RangeError for an integer that isn't within the range of ``dtype``:
+    numbers are never wrapped, as arrays are by casts.
+    """
+    if not isinstance(value, int) or fits(value, dtype):
+        return value
+    shown = value if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
+    limits = "" if dtype.is_float else f", {dtype.min} to {dtype.max}"
+    raise RangeError(f"{shown} is out of the range of {dtype.name}{limits}; cast the tensor to a wider dtype")
+
+
+def fits(value: int, dtype: DType) -> bool:
+    """Whether an integer is within the range of ``dtype``."""
+    if dtype.is_int:
+        return dtype.min <= value <= dtype.max
+    return not dtype.is_float or value.bit_length() <= 1023
+
+
 def constant(x: Tensor, value: Scalar, dtype: DType | None = None, shape: Shape | None = None) -> Tensor:
-    """A constant on the device of ``x``, by default of its shape and dtype."""
+    """A constant on the device of ``x``, by default of its shape and dtype. Raises RangeError as
+    :func:`fitting`.
+    """
     lazy = x.lazy
-    return x._new(build.full(lazy.shape if shape is None else shape, value, dtype or lazy.dtype, lazy.device))
+    kind = dtype or lazy.dtype
+    value = fitting(value, kind)
+    return x._new(build.full(lazy.shape if shape is None else shape, value, kind, lazy.device))
 
 
 def operand(x: Tensor, value: Scalar, dtype: DType) -> Tensor:
     """A number as an operand beside ``x``: equal ones share a graph node, as nobody realises it on its own.
+    Raises RangeError as :func:`fitting`.
     """
     lazy = x.lazy
     key = (value, value == 0 and math.copysign(1, value) < 0, lazy.shape, dtype.name, lazy.device)
     known = _operands.get(key)
-    return x._new(known or _operands.put(key, build.full(lazy.shape, value, dtype, lazy.device)), DETACHED)
+    if known is None:
+        known = _operands.put(key, build.full(lazy.shape, fitting(value, dtype), dtype, lazy.device))
+    return x._new(known, DETACHED)
 
 
 def cast(x: Tensor, dtype: DType) -> Tensor:

@@ -11,7 +11,7 @@ from dawdle.dtype import DEFAULT_FLOAT, DEFAULT_INT, DType, of_scalar, to_dtype
 from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy import build
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Scalar, cast, constant, shape_args
+from dawdle.tensor.core import Scalar, cast, constant, fitting, shape_args
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -26,13 +26,13 @@ def full(
     requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of ``shape`` with every element ``fill_value``. The dtype defaults to the scalar's (float32,
-    int64, bool).
+    int64, bool). Raises RangeError for an integer that doesn't fit it.
     """
     sizes = shape_args(shape if isinstance(shape, (tuple, list)) else (shape,), "full")
     if any(n < 0 for n in sizes):
         raise ShapeError(f"a shape can't have negative sizes, got {sizes}")
     kind = of_scalar(fill_value) if dtype is None else to_dtype(dtype)
-    lazy = build.full(sizes, fill_value, kind, cls._device_name(device))
+    lazy = build.full(sizes, fitting(fill_value, kind), kind, cls._device_name(device))
     return cls._wrap(lazy).requires_grad_(requires_grad)
 
 

@@ -23,6 +23,7 @@ from dawdle.tensor.core import (
     composite,
     constant,
     expand_to,
+    fits,
     is_scalar,
     pair,
     same,
@@ -201,20 +202,27 @@ def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> 
 # ---- comparison
 
 
+def _comparable(x: Tensor, other: Operand) -> Operand:
+    """An integer beyond the range of the dtype in which it would be compared is an infinity for it."""
+    if isinstance(other, int) and not fits(other, promote_scalar(x.lazy.dtype, other)):
+        return math.copysign(math.inf, other > 0 or -1)
+    return other
+
+
 def lt(x: Tensor, other: Operand) -> Tensor:
     """x < other, as bool."""
-    return apply(Op.CMPLT, None, *pair("lt", x, other))
+    return apply(Op.CMPLT, None, *pair("lt", x, _comparable(x, other)))
 
 
 def gt(x: Tensor, other: Operand) -> Tensor:
     """x > other, as bool."""
-    a, b = pair("gt", x, other)
+    a, b = pair("gt", x, _comparable(x, other))
     return apply(Op.CMPLT, None, b, a)
 
 
 def eq(x: Tensor, other: Operand) -> Tensor:
     """x == other, as bool."""
-    return apply(Op.CMPEQ, None, *pair("eq", x, other))
+    return apply(Op.CMPEQ, None, *pair("eq", x, _comparable(x, other)))
 
 
 def ne(x: Tensor, other: Operand) -> Tensor:
@@ -224,7 +232,7 @@ def ne(x: Tensor, other: Operand) -> Tensor:
 
 def le(x: Tensor, other: Operand) -> Tensor:
     """x <= other, as bool."""
-    a, b = pair("le", x, other)
+    a, b = pair("le", x, _comparable(x, other))
     if not a.lazy.dtype.is_float:
         return logical_not(apply(Op.CMPLT, None, b, a))
     return apply(Op.OR, None, apply(Op.CMPLT, None, a, b), apply(Op.CMPEQ, None, a, b))
@@ -232,7 +240,7 @@ def le(x: Tensor, other: Operand) -> Tensor:
 
 def ge(x: Tensor, other: Operand) -> Tensor:
     """x >= other, as bool."""
-    a, b = pair("ge", x, other)
+    a, b = pair("ge", x, _comparable(x, other))
     if not a.lazy.dtype.is_float:
         return logical_not(apply(Op.CMPLT, None, a, b))
     return apply(Op.OR, None, apply(Op.CMPLT, None, b, a), apply(Op.CMPEQ, None, a, b))
@@ -286,7 +294,7 @@ def bitxor(x: Tensor, other: Operand) -> Tensor:
 
 def invert(x: Tensor) -> Tensor:
     """Bitwise complement; of bools, logical not. Raises DTypeError for floats."""
-    return apply(Op.XOR, None, x, constant(x, True if x.lazy.dtype.is_bool else -1))
+    return apply(Op.XOR, None, x, constant(x, -1 if x.lazy.dtype.kind == "i" else x.lazy.dtype.max))
 
 
 def lshift(x: Tensor, other: Operand) -> Tensor:
@@ -391,6 +399,18 @@ def round(x: Tensor) -> Tensor:
     odd = ne(half, apply(Op.TRUNC, None, half))
     away = gt(rest, 0.5) | (eq(rest, 0.5) & odd)
     return where(away, add(t, where(lt(x, 0), constant(x, -1), constant(x, 1))), t)
+
+
+def rounded(x: Tensor, ndigits: int | None = None) -> Tensor:
+    """``round(tensor, ndigits)``: rounded to so many decimals (of floats), a tensor of the same dtype also
+    without them.
+    """
+    if not ndigits:
+        return round(x)
+    if not x.lazy.dtype.is_float:
+        raise DTypeError(f"round() to {ndigits} decimals needs floats, got {x.lazy.dtype.name}; cast it")
+    scale = 10.0 ** abs(ndigits)
+    return div(round(mul(x, scale)), scale) if ndigits > 0 else mul(round(div(x, scale)), scale)
 
 
 def frac(x: Tensor) -> Tensor:

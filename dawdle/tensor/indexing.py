@@ -24,6 +24,7 @@ from dawdle.tensor.core import (
     constant,
     dims,
     expand_to,
+    fits,
     is_scalar,
 )
 
@@ -188,7 +189,10 @@ def _index_tensor(x: Tensor, k: Any, n: int, axis: int) -> Tensor:
 
 def wrap_negative(index: Tensor, n: int) -> Tensor:
     """Negative indices counted from the end of an axis of size ``n``."""
-    return index if index.lazy.dtype.kind == "u" else ew.where(ew.lt(index, 0), ew.add(index, n), index)
+    if index.lazy.dtype.kind == "u":
+        return index
+    index = index if fits(n, index.lazy.dtype) else cast(index, int64)
+    return ew.where(ew.lt(index, 0), ew.add(index, n), index)
 
 
 def getitem(x: Tensor, key: Any) -> Tensor:
@@ -219,6 +223,8 @@ def _take(x: Tensor, arrays: Sequence[tuple[int, Tensor]]) -> Tensor:
     shape = x.lazy.shape
     lead, sizes, tail = shape[: axes[0]], shape[axes[0] : axes[-1] + 1], shape[axes[-1] + 1 :]
     linear = arrays[0][1]
+    if len(arrays) > 1 and not fits(math.prod(sizes), linear.lazy.dtype):
+        linear = cast(linear, int64)
     for (_, index), n in zip(arrays[1:], sizes[1:], strict=True):
         linear = ew.add(ew.mul(linear, n), index)
     linear = expand_to(linear, together)

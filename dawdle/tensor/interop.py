@@ -10,7 +10,7 @@ import numpy as np
 
 from dawdle import dtype as dt
 from dawdle.dtype import Array, DType, from_storage, to_dtype, to_storage
-from dawdle.errors import DTypeError, GradientError, ShapeError
+from dawdle.errors import DTypeError, GradientError, RangeError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
@@ -18,7 +18,7 @@ from dawdle.runtime.device import default_device, get_device
 from dawdle.runtime.executor import realize as realize_buffers
 from dawdle.runtime.executor import realize_later
 from dawdle.runtime.trace import is_tracing, note_read
-from dawdle.tensor.core import apply, cast
+from dawdle.tensor.core import apply, cast, fitting
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -38,11 +38,11 @@ def _first_leaf(data: Any) -> Any:
 def to_array(data: Any) -> tuple[Array, bool]:
     """``data`` as an array, and whether its dtype is only Python's default and may be replaced by ours.
 
-    Raises ShapeError for ragged lists and DTypeError for what holds no numbers.
+    Raises ShapeError for ragged lists, DTypeError for what holds no numbers, RangeError for huge ones.
     """
     if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
-        return np.asarray(data), True
-    if isinstance(data, (list, tuple)):
+        array, weak = np.asarray(data), True
+    elif isinstance(data, (list, tuple)):
         leaf = _first_leaf(data)
         if hasattr(leaf, "lazy"):
             data = [t.numpy() if hasattr(t, "lazy") else t for t in data]
@@ -59,6 +59,8 @@ def to_array(data: Any) -> tuple[Array, bool]:
         raise DTypeError(
             f"can't make a tensor of {type(data).__name__}; pass numbers, lists of them or an array"
         )
+    if weak and array.dtype == object and all(isinstance(value, int) for value in array.flat):
+        raise RangeError(f"integers from {array.min()} to {array.max()} are out of the range of any dtype")
     if array.dtype.kind not in "biuf":
         raise DTypeError(
             f"can't make a tensor of dtype {array.dtype} data; pass numbers, lists of them or an array"
@@ -73,6 +75,9 @@ def from_data(data: Any, dtype: object | None, device: str | None, copy: bool = 
     kind = to_dtype(dtype) if dtype is not None else dt.DEFAULT_FLOAT if weak and own.is_float else own
     if weak and not array.size and dtype is None:
         kind = dt.DEFAULT_FLOAT
+    if weak and own.is_int and array.size:
+        fitting(int(array.max()), kind)
+        fitting(int(array.min()), kind)
     converted = array
     if kind != own or not array.dtype.isnative:
         with np.errstate(all="ignore"):

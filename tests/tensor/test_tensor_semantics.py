@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import pickle
 import threading
 
@@ -10,7 +11,7 @@ import pytest
 
 import dawdle
 from dawdle import Tensor
-from dawdle.errors import DeviceError, DTypeError, GradientError, IndexingError, ShapeError
+from dawdle.errors import DeviceError, DTypeError, GradientError, IndexingError, RangeError, ShapeError
 from dawdle.lazy.ops import Op
 
 
@@ -416,3 +417,50 @@ def test_a_long_chain_builds_and_realises():
     y.sum().backward()
     check(x.grad, [1.0])
     del y
+
+
+# ---- numbers that a dtype doesn't hold
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: x + 2**64, lambda x: 2**63 - x, lambda x: x.astype("uint8") * 256,
+    lambda x: x.astype("uint8") - -1,
+    lambda x: x.astype("int8") & 255, lambda x: x.float() + 10**400, lambda x: (x > 1) + 2**70,
+    lambda x: dawdle.full((2,), 300, "uint8"), lambda x: x.astype("int8").full_like(200),
+    lambda x: Tensor(300, dtype="uint8"), lambda x: Tensor([1, -1], dtype="uint8"), lambda x: Tensor(2**64),
+    lambda x: x.astype("int8").assign(128), lambda x: x.astype("int8").__setitem__(0, 128),
+    lambda x: (x > 1).where(x.astype("int8"), 300), lambda x: x.astype("int8").clamp(-500, 5),
+])  # fmt: skip
+def test_integers_out_of_range_are_refused(device, make):
+    with pytest.raises(RangeError, match="out of the range of"):
+        make(Tensor([1, 2, 3]))
+
+
+def test_casts_wrap_and_limits_fit(device):
+    check(Tensor([300, -1]).astype("uint8"), [44, 255], "uint8")
+    check(Tensor(np.array([300, -1]), dtype="uint8"), [44, 255], "uint8")
+    check(Tensor([0], dtype="uint64") + (2**64 - 1), [2**64 - 1], "uint64")
+    check(Tensor([0], dtype="int8") + -128, [-128], "int8")
+    check(~Tensor([0, 255], dtype="uint8"), [255, 0], "uint8")
+    check(Tensor([1.0]) + 2**100, [np.float32(2**100)], "float32")
+
+
+def test_comparisons_with_integers_out_of_range(device):
+    x = Tensor([0, 255], dtype="uint8")
+    for f in (operator.lt, operator.ge, operator.eq, operator.ne, lambda x, v: v > x, lambda x, v: v >= x):
+        for v in (300, -1, 2**70, -(2**70), 255):
+            check(f(x, v), f(x.numpy().astype(object), v).astype(bool), "bool")
+
+
+def test_narrow_indices_reach_all_of_long_axes(device):
+    x = Tensor(np.arange(600).reshape(300, 2))
+    check(x[Tensor([-1, 3], dtype="int8")], [[598, 599], [6, 7]])
+    check(x[Tensor([200], dtype="uint8"), Tensor([1], dtype="uint8")], [401])
+
+
+def test_pythons_round(device):
+    x = Tensor([1.25, -2.5, 3.5])
+    check(round(x), [1, -2, 4], "float32")
+    check(round(x, 1), np.round(x.numpy(), 1), "float32")
+    check(round(x * 10, -1), np.round(x.numpy() * 10, -1), "float32")
+    check(round(Tensor([3])), [3], "int64")
