@@ -9,6 +9,7 @@ import functools
 import importlib.util
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -90,11 +91,20 @@ def of_examples(target: Target) -> Iterator[Source]:
         yield from kernels([t.lazy for t in state if t.lazy.op is not Op.BUFFER], target)
 
 
-SOURCES = {"ops": of_ops, "random graphs": of_random_graphs, "examples": of_examples}
+def of_products(target: Target) -> Iterator[Source]:
+    """On tensor cores where there are some: whole tiles, and others fused into what follows."""
+    for dtype in ("float16", "bfloat16", "float32", "float64", "int32"):
+        a, b = Tensor(np.ones((65, 33)), dtype=dtype), Tensor(np.ones((40, 33)), dtype=dtype)
+        c = Tensor(np.ones((64, 64)), dtype=dtype)
+        for graph in (c @ c, (a @ b.T).relu() + 1):
+            yield from kernels([graph.lazy], replace(target, tf32=dtype == "float32"))
+
+
+SOURCES = {"ops": of_ops, "random graphs": of_random_graphs, "examples": of_examples, "products": of_products}
 
 
 # kernels that there must at least be
-MINIMUM = {"ops": 400, "random graphs": 50, "examples": 20}
+MINIMUM = {"ops": 400, "random graphs": 50, "examples": 20, "products": 9}
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda c: f"sm_{c[0]}{c[1]}")
@@ -118,3 +128,16 @@ def test_kernels_compile(origin, capability, compiler):
         problems = [p for p in threads.map(compile_unit, units) if p]
     assert not problems, problems[0]
     assert len(sources) > MINIMUM[origin], "fewer kernels than there were: is everything collected?"
+
+
+def test_nvcc_takes_the_same_source():
+    """The second choice, which takes so long that one product must do."""
+    nvcc = nvrtc.find_nvcc()
+    if nvcc is None:
+        pytest.skip(f"nvcc isn't installed: {nvrtc.FIX}")
+    with config.override(device="NUMPY"):
+        x = Tensor(np.ones((64, 64)), dtype="float16")
+        sources = {s.name: s for s in kernels([(x @ x).lazy, x.softmax(-1).lazy], target_of((8, 0), 100))}
+    text = "\n".join((PRELUDE, *(s.text for s in sources.values())))
+    binary = nvcc.compile(text, "kernels", "sm_80", strict=True)
+    assert all(name.encode() in binary for name in sources)
