@@ -6,6 +6,7 @@ from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, Va
 from typing import Any, overload
 
 from dawdle.nn.module import Module
+from dawdle.runtime.trace import note_structure
 
 
 class _Numbered(Module):
@@ -56,6 +57,7 @@ class _Numbered(Module):
         for module in modules:
             if not isinstance(module, Module):
                 raise TypeError(f"{type(self).__name__} holds modules, not {type(module).__name__}")
+        note_structure()
         self._modules.clear()
         self._modules.update((str(i), m) for i, m in enumerate(modules))
 
@@ -114,6 +116,7 @@ class ModuleDict(Module):
         self.add_module(name, module)
 
     def __delitem__(self, name: str) -> None:
+        note_structure()
         del self._modules[name]
 
     def __len__(self) -> int:

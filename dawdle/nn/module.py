@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from dawdle.dtype import DType, to_dtype
 from dawdle.errors import DTypeError, StateError
-from dawdle.runtime.trace import note_flag
+from dawdle.runtime.trace import note_flag, note_structure
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
 
@@ -90,6 +90,8 @@ class Module:
                 (table for _, table in kinds if name in table), None
             )  # a registered name keeps its role
             if table is None:
+                if isinstance(value, Tensor) or isinstance(self.__dict__.get(name), Tensor):
+                    note_structure()
                 return object.__setattr__(self, name, value)
             if value is not None and not (table is self._buffers and isinstance(value, Tensor)):
                 role = {id(t): kind.__name__ for kind, t in kinds}[id(table)]
@@ -101,6 +103,7 @@ class Module:
             self._forget(name, but=table)
         if isinstance(value, Buffer) and not value.persistent:
             self._transient.add(name)
+        note_structure()
         table[name] = value
         return None
 
@@ -115,6 +118,7 @@ class Module:
         if name in self._registered():
             self._forget(name)
         else:
+            note_structure()
             object.__delattr__(self, name)
 
     def __dir__(self) -> list[str]:
@@ -125,6 +129,7 @@ class Module:
 
     def _forget(self, name: str, but: dict[str, Any] | None = None) -> None:
         """Drop what is called ``name``; in the table ``but`` it keeps its place, to be replaced."""
+        note_structure()
         self.__dict__.pop(name, None)
         self._transient.discard(name)
         for table in (self._parameters, self._buffers, self._modules):
@@ -152,6 +157,13 @@ class Module:
             raise ValueError(f"{type(self).__name__} already has an attribute {name!r}")
         self._forget(name, but=table)
         table[name] = value
+
+    def jit_parts(self) -> dict[str, Any]:
+        """The parameters, buffers, submodules and other tensors, by attribute: ``@jit`` traces anew where one
+        is replaced.
+        """
+        plain = {name: value for name, value in self.__dict__.items() if isinstance(value, Tensor)}
+        return {**plain, **self._parameters, **self._buffers, **self._modules}
 
     # ---- walking the tree
 

@@ -3,11 +3,17 @@
 What a replay reads and writes:
 
 * tensors in the arguments, nested in lists, tuples and dicts: those of the call;
+* arguments that the function can also reach otherwise (by its closure, globals, ``self``, other arguments):
+  outside state, as below; each gets a trace of its own;
 * tensors that the function uses without their being arguments (parameters): what they hold at the call;
 * tensors that it assigns to (parameters, an optimizer's and a random generator's state, running statistics)
   and their ``grad``: they get their new values after all kernels have run, so an error or Ctrl-C leaves them
   as they were;
 * everything else, numbers and the like, is as it was when the function was traced.
+
+Where a tensor was found is watched: another one in its place (a name, an attribute, an element of a list or
+dict), or another part in an ``nn.Module`` that the function can reach, is traced anew. A change that turns up
+only in other Python objects, such as a number or a tensor instead of None in a list, goes unnoticed.
 """
 
 from __future__ import annotations
@@ -21,8 +27,9 @@ from dawdle import config
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 from dawdle.runtime.executor import realize
+from dawdle.runtime.reach import reach
 from dawdle.runtime.replay import Replay, Trace
-from dawdle.runtime.signature import flatten, modules
+from dawdle.runtime.signature import flatten, modules, others
 from dawdle.runtime.trace import (
     Handle,
     Recorder,
@@ -70,7 +77,7 @@ class Jit(Generic[P, R]):
         )
         realize([h.lazy for h in handles])
         for replay in self._replays.get(key, ()):
-            if replay.fits():
+            if replay.fits(handles):
                 return replay(handles)  # type: ignore[no-any-return]
         return self._trace(key, handles, args, kwargs)
 
@@ -87,14 +94,19 @@ class Jit(Generic[P, R]):
                 stacklevel=3,
             )
         before = [h.lazy for h in handles]
+        known = [h for replays in self._replays.values() for replay in replays for h in replay.outside]
+        reached = reach([self._function, *others((args, kwargs)), *known])
         # leaves of their own, so that two arguments that hold one value are told apart
-        leaves = [LazyBuffer(Op.BUFFER, (), x.arg, x.shape, x.dtype, x.device) for x in before]
+        leaves = [
+            x if h in reached else LazyBuffer(Op.BUFFER, (), x.arg, x.shape, x.dtype, x.device)
+            for h, x in zip(handles, before, strict=True)
+        ]
         recorder = Recorder(realize)
         try:
             with recording(recorder):
                 _bind(handles, leaves)
                 result = self._function(*args, **kwargs)
-            trace = Trace(recorder, handles, leaves, result)
+            trace = Trace(recorder, handles, leaves, result, reached)
             if trace.local and key not in self._warmed:
                 # is it state that was made in this call, or local to it? This call runs without jit, the next
                 # tells
@@ -126,6 +138,16 @@ def jit(function: Callable[P, R]) -> Jit[P, R]:
     values of all other arguments, and the flags that the function was seen to read: ``training`` of modules,
     ``requires_grad`` of tensors. Calls with another signature are traced anew. A whole training step, with
     ``backward()`` and an optimizer's ``step()``, can be one jitted function.
+
+    Parameters, buffers and tensors that the function reaches by itself are read anew at each call. Replacing
+    one by another (``layer.weight = Parameter(...)``, ``layer.bias = None``, ``box[0] = Tensor(...)``) leads
+    to another trace. Replacing other Python objects that the function uses, such as numbers in a list or an
+    attribute, doesn't: pass those as arguments.
+
+    An argument that the function also reaches by itself (its closure, the globals that its code names, its
+    ``self``, and what those hold) is no mere argument: its identity belongs to the signature, so that what
+    ``f(s)`` did to ``s`` isn't replayed on ``t`` by ``f(t)``. Pass a ``clone()`` where such tensors are many.
+    The search looks at 20,000 objects and not into libraries, generators or objects written in C.
 
     The function must not read values (``item()``, ``numpy()``, ``if tensor``): that raises JitError. Results
     have no gradient history. A jitted function called within another is traced as part of it.

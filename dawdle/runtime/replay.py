@@ -20,6 +20,7 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.device import get_device
 from dawdle.runtime.executor import prepare, realize
+from dawdle.runtime.reach import Reach
 from dawdle.runtime.signature import Hole, fill, is_handle, template
 from dawdle.runtime.structure import canonical
 from dawdle.runtime.trace import Cell, Handle, Recorder
@@ -55,17 +56,25 @@ class Trace:
     """The end of a trace, sorted out: which handles are state, and what has to be computed."""
 
     def __init__(
-        self, recorder: Recorder, arguments: Sequence[Handle], leaves: Sequence[LazyBuffer], result: Any
+        self,
+        recorder: Recorder,
+        arguments: Sequence[Handle],
+        leaves: Sequence[LazyBuffer],
+        result: Any,
+        reached: Reach,
     ) -> None:
         self.recorder = recorder
         self.arguments = arguments
         self.leaves = leaves  # what the arguments held during the trace
+        self.reached = reached
         self.result = result
         self.results: list[Handle] = []
         template(result, self._collect)
         recorder.read(self.results)
         realize(recorder.outside())  # they become the leaves at which the graph ends
-        self.number = {id(h): i for i, h in enumerate(arguments)}
+        # arguments that the function can reach without being given them are outside state
+        self.pinned = [(i, h) for i, h in enumerate(arguments) if h in reached]
+        self.number = {id(h): i for i, h in enumerate(arguments) if h not in reached}
         self.state: list[tuple[Handle, LazyBuffer]] = []
         self.local: list[Handle] = []  # made during the trace
         for handle, before in recorder.rebound():
@@ -78,6 +87,11 @@ class Trace:
         # those of the arguments are in the signature
         self.flags = [f for f in recorder.flags() if id(f.owner()) not in self.number]
         self.cells = [c for c in recorder.cells.values() if c.owner() is not None]
+        if any(c.guarded and id(c.before) in self.number for c in self.cells):
+            raise JitError(
+                "an argument of a jitted function is also the gradient that the function reads as another"
+                " tensor's attribute; pass a copy (grad.clone()), or read the attribute only"
+            )
 
     def _collect(self, handle: Handle) -> Hole:
         self.results.append(handle)
@@ -96,7 +110,8 @@ class Trace:
         return {node: i for i, node in enumerate(dict.fromkeys(nodes))}
 
     def rebound_arguments(self) -> list[Handle]:
-        return [h for h, leaf in zip(self.arguments, self.leaves, strict=True) if h.lazy is not leaf]
+        both = zip(self.arguments, self.leaves, strict=True)
+        return [h for h, leaf in both if id(h) in self.number and h.lazy is not leaf]
 
     def sources(self, leaves: Sequence[LazyBuffer]) -> list[Source]:
         """Where each of the graph's leaves comes from."""
@@ -109,7 +124,7 @@ class Trace:
             if cell.lazy is not None:
                 found[cell.lazy] = Source(cell=cell.stripped())
         found.update((before, Source(handle=handle)) for handle, before in self.state)
-        found.update((leaf, Source(argument=i)) for i, leaf in enumerate(self.leaves))
+        found.update((self.leaves[i], Source(argument=i)) for i in self.number.values())
         unknown = [x for x in leaves if x not in found and id(x.arg) not in self.recorder.made]
         found.update((node, Source(handle=handle)) for node, handle in only_holders(unknown).items())
         return [found.get(node) or Source(constant=node.arg) for node in leaves]
@@ -163,7 +178,14 @@ class Replay:
         self._grads = [
             (c.stripped(), None if (g := c.value()) is None else order[g.lazy]) for c in trace.cells
         ]
-        state = {id(h) for h, _ in trace.state}
+        self._pinned = trace.pinned
+        state = {id(h) for h, _ in (*trace.state, *((h, i) for i, h in trace.pinned))}
+        self.outside = [s.handle for s in self._sources if s.handle is not None]
+        self.outside += [h for h, _ in trace.state]
+        self._written = {id(h) for h, _ in trace.state}
+        self._read = {id(h) for h in self.outside}
+        self._free = list(trace.number.values())
+        self._unchanged = trace.reached.unchanged({id(h): h for h in self.outside}.values())
 
         def hole(handle: Handle) -> Hole:
             if id(handle) in trace.number:
@@ -174,8 +196,16 @@ class Replay:
         grads = [g for c in trace.cells if (g := c.value()) is not None]
         self._like = next((_prototype(h) for h in (*trace.results, *grads)), None)
 
-    def fits(self) -> bool:
-        """Whether what the function reads beside its arguments is of the kind that was traced."""
+    def fits(self, arguments: Sequence[Handle]) -> bool:
+        """Whether what the function reads beside its arguments is of the kind that was traced, and distinct
+        from the arguments where it was.
+        """
+        if any(arguments[i] is not handle for i, handle in self._pinned) or not self._unchanged():
+            return False
+        if self._written and any(id(arguments[i]) in self._written for i in self._free):
+            return False
+        if any(self._is_outside(arguments[i]) for i, _ in self._arguments):
+            return False
         if any((c.value() is None) != was_none for c, was_none in self._cells):
             return False
         if not all(flag.holds() for flag in self._flags):
@@ -195,6 +225,9 @@ class Replay:
                 pending.append(lazy)
         realize(pending)
         return True
+
+    def _is_outside(self, handle: Handle) -> bool:
+        return id(handle) in self._read or any(c.value() is handle for c, _ in self._cells)
 
     def __call__(self, arguments: Sequence[Handle]) -> Any:
         """Run on the arguments' values. State is rebound when everything has run, all at once."""

@@ -45,6 +45,15 @@ def flatten(x: Any, handles: list[Handle]) -> Hashable:
     return (type(x), repr(x)) if isinstance(x, float) else (type(x), x, getattr(x, "training", None))
 
 
+def others(x: Any) -> list[Any]:
+    """What nested lists, tuples and dicts hold beside handles."""
+    if is_handle(x):
+        return []
+    if isinstance(x, dict):
+        x = list(x.values())
+    return [y for item in x for y in others(item)] if isinstance(x, (list, tuple)) else [x]
+
+
 @dataclass(frozen=True)
 class Hole:
     """A place in a result. ``kind`` is "output" (a fresh tensor), "argument" or "handle" (one that was there

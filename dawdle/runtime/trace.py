@@ -10,6 +10,7 @@ A handle is an object with a ``lazy`` attribute that holds a LazyBuffer: a Tenso
   (``Tensor.grad``),
 * :func:`note_flag` when ``owner.name``, by which Python code decides, is read or written
   (``Module.training``),
+* :func:`note_structure` before a tree's node (``Module``) holds another part,
 * :func:`is_tracing` where realising can wait for the end of the trace.
 """
 
@@ -237,6 +238,20 @@ def note_flag(owner: Any, name: str, value: object, written: bool = False) -> No
     """``owner.name``, by which Python code decides, is read or (``written``) set to ``value``."""
     if _active.recorder is not None:
         _active.recorder.flag(owner, name, value, written)
+
+
+class _Structure:
+    version = 0  # of all trees, because a change is rare and looking at the trees then is cheap enough
+
+
+def note_structure() -> None:
+    """Some tree of objects, a module's, is about to hold another part, or one less."""
+    _Structure.version += 1
+
+
+def structure_version() -> int:
+    """Another number after each change of any tree."""
+    return _Structure.version
 
 
 def note_storage(storage: Any) -> None:
