@@ -82,6 +82,11 @@ class CubinLibrary(ModuleLibrary[Any]):
         with self._driver.current():
             return self._driver.load(binary)
 
+    def assembly(self, source: Source) -> str:
+        """PTX, which the driver's own instructions are made of."""
+        arch = self.arch.replace("sm_", "compute_")
+        return self._translate.compile(self.text([source]), source.name, arch).rstrip(b"\0").decode()
+
 
 class Memory:
     """A piece of the device's memory, given back when the object dies."""
@@ -261,6 +266,10 @@ class CudaDevice(CompiledDevice):
                 f"{self.name} ({self.description}): {e}. Kernels run behind Python, so the error may be of"
                 " an earlier one"
             ) from None
+
+    def assembly(self, source: Source) -> str:
+        library = self.library
+        return library.assembly(source) if isinstance(library, CubinLibrary) else super().assembly(source)
 
     # measuring
 

@@ -229,6 +229,14 @@ def test_cubins_are_kept_on_disk(nvrtc_compiler, tmp_path, monkeypatch):
             third.load([source])
 
 
+def test_assembly_is_ptx(nvrtc_compiler, tmp_path):
+    with config.override(cache_dir=tmp_path):
+        library = CubinLibrary(Cubins(), nvrtc_compiler)
+        driver = EmulatedDriver((8, 6))
+        text = CudaDevice("CUDA", driver, library).assembly(Source("scale", SCALE))
+    assert ".target sm_86" in text and ".entry scale" in text
+
+
 def test_compile_errors_show_the_line(nvrtc_compiler, tmp_path):
     with config.override(cache_dir=tmp_path):
         library = CubinLibrary(Cubins(), nvrtc_compiler)

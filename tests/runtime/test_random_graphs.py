@@ -12,7 +12,7 @@ from dawdle.dtype import ALL, DType, bool_, float16, float32, float64, from_stor
 from dawdle.errors import DawdleError
 from dawdle.lazy.buffer import LazyBuffer, format_graph
 from dawdle.lazy.interpret import evaluate
-from dawdle.runtime import opencl
+from dawdle.runtime import cuda, opencl
 from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.compiler import Source
 from dawdle.runtime.cpu import CpuDevice
@@ -21,7 +21,7 @@ from dawdle.runtime.plan import Plan, build_plan
 from dawdle.runtime.structure import canonical
 
 # for each family of dtypes, compiled together; PoCL takes 0.1 s for each kernel
-GRAPHS = {"CPU": 120, "CL": 12, "CL for GPUs": 12}
+GRAPHS = {"CPU": 120, "CL": 12, "CL for GPUs": 12, "CUDA": 120}
 TOLERANCE = {"float64": 1e-11, "float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}
 FAMILIES = {
     "float32": (float32, int64),
@@ -38,7 +38,12 @@ def _opencl(recipe: str) -> CompiledDevice:
     return opencl.OpenCLDevice("CL", opencl.find_devices("")[0], recipe)
 
 
-DEVICES = {"CPU": CpuDevice, "CL": lambda: _opencl(""), "CL for GPUs": lambda: _opencl("gpu")}
+DEVICES = {
+    "CPU": CpuDevice,
+    "CL": lambda: _opencl(""),
+    "CL for GPUs": lambda: _opencl("gpu"),
+    "CUDA": lambda: cuda.open_device(0),
+}
 
 
 @pytest.fixture(scope="module", params=DEVICES)
