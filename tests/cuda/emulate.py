@@ -36,6 +36,7 @@ COPIES = {  # what the renderer writes where there is no cp.async, and what the 
     "*to = valid ? *from : (T)0;": "dw_copy(to, from, valid);",
     "DW void wait_for_copies() {": "DW void wait_for_copies() { dw_async_commit(); dw_async_wait(0);",
 }
+SHARED_BYTES = 48 << 10
 MARGIN = 256  # bytes around each buffer that kernels must leave alone
 FILL = 0xFF  # of fresh memory: NaN in every float type
 
@@ -144,6 +145,13 @@ def launch(
     grid, block = (ctypes.c_uint * 3)(groups, 1, 1), (ctypes.c_uint * 3)(local, 1, 1)
     begin, end = (getattr(module, f"{name}_{which}") for which in ("begin", "end"))
     begin.restype = end.restype = ctypes.c_void_p
+    if not (1 <= groups < 1 << 31 and 1 <= local <= 1024):
+        raise EmulationError(f"{name}: no GPU launches {groups} blocks of {local} threads")
+    shared = (end() or 0) - (begin() or 0)
+    if shared > SHARED_BYTES:
+        raise EmulationError(
+            f"{name}: {shared} bytes of static shared memory, where blocks have {SHARED_BYTES}"
+        )
     text = ctypes.create_string_buffer(512)
     status = runner().dw_run(
         ctypes.cast(getattr(module, f"{name}_run"), ctypes.c_void_p), arguments, grid, block,

@@ -134,3 +134,13 @@ def test_asynchronous_copies_arrive_when_they_are_waited_for():
     np.testing.assert_array_equal(out[:32], x[:128:4])
     assert np.isnan(out[32:64]).all()
     np.testing.assert_array_equal(out[64:], x[128::4])
+
+
+def test_impossible_launches_are_refused():
+    source = 'extern "C" __global__ void f(float *p) { __shared__ float t[N]; t[0] = 1; p[0] = t[0]; }'
+    small, large = source.replace("N", "16"), source.replace("N", "12289")
+    for blocks, threads in ((0, 1), (1, 0), (1, 1025)):
+        with pytest.raises(EmulationError, match="no GPU launches"):
+            run_source(small, blocks, threads, [np.zeros(1, np.float32)])
+    with pytest.raises(EmulationError, match="49156 bytes of static shared memory"):
+        run_source(large, 1, 1, [np.zeros(1, np.float32)])

@@ -108,6 +108,15 @@ def test_contractions(shape):
     np.testing.assert_allclose(got, np.maximum(a @ b + 1, 0), rtol=1e-4, atol=1e-4)
 
 
+def test_empty_tensors(device):
+    """Nothing is launched for what has no elements; a sum of nothing is zero."""
+    x = Tensor(np.zeros((0, 3), np.float32))
+    assert (x * 2 + 1).numpy().shape == (0, 3)
+    np.testing.assert_array_equal(x.sum(0).numpy(), np.zeros(3))
+    y = Tensor(np.zeros((4, 0), np.float32)) @ Tensor(np.zeros((0, 5), np.float32))
+    np.testing.assert_array_equal(y.numpy(), np.zeros((4, 5)))
+
+
 def kernel_of(tensor: Tensor, device) -> tuple[PlannedKernel, list[np.ndarray]]:
     """The only kernel of a tensor's graph, and the arrays of its parameters, the first one empty."""
     _, leaves, _ = canonical([tensor.lazy])
