@@ -4,6 +4,8 @@ emulation with threads in shuffled orders.
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from emulate import EmulationError, compiler, register, run_source
@@ -30,6 +32,9 @@ except CompileError as e:
     pytest.skip(str(e), allow_module_level=True)
 register()
 
+# the first shapes of each row; all, which takes half a minute more, with DAWDLE_EMULATE_ALL=1
+ALL_SHAPES = os.environ.get("DAWDLE_EMULATE_ALL") == "1"
+CASES = [(row, i) for row in ROWS for i in range(len(row.shapes) if ALL_SHAPES else 1)]
 BATCH = 32  # cases whose kernels are compiled together
 GRAPHS = 16  # of each family of dtypes
 
@@ -43,19 +48,21 @@ def device():
         yield found
 
 
-@pytest.mark.parametrize("start", range(0, len(ROWS), BATCH))
+@pytest.mark.parametrize("start", range(0, len(CASES), BATCH))
 def test_ops(start):
     """Values and gradients of every row of the table."""
-    rows = ROWS[start : start + BATCH]
-    mine = [results(row, 0) for row in rows]
+    cases = CASES[start : start + BATCH]
+    mine = [results(row, which) for row, which in cases]
     with config.override(device="NUMPY"):
-        oracle = [results(row, 0) for row in rows]
+        oracle = [results(row, which) for row, which in cases]
     Tensor.realize(*[t for group in mine for t in group])
     Tensor.realize(*[t for group in oracle for t in group])
-    for row, got, want in zip(rows, mine, oracle, strict=True):
+    for (row, which), got, want in zip(cases, mine, oracle, strict=True):
         for a, b in zip(got, want, strict=True):
             assert a.device == "EMU" and a.dtype is b.dtype
-            np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=2e-4, atol=2e-5, err_msg=row.name)
+            np.testing.assert_allclose(
+                a.numpy(), b.numpy(), rtol=2e-4, atol=2e-5, err_msg=f"{row.name} {which}"
+            )
 
 
 @pytest.mark.parametrize("family", FAMILIES)
