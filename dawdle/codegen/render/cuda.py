@@ -79,7 +79,7 @@ DW void wait_for_copies() {
 MMA = """DW vec<float, 4> mma_{kind}({register} a0, {register} a1, {register} a2, {register} a3,
     {register} b0, {register} b1, vec<float, 4> c) {{
 #ifdef __CUDACC__
-  asm("mma.sync.aligned.m16n8k{terms}.row.col.f32.{kind}.{kind}.f32 "
+  asm volatile("mma.sync.aligned.m16n8k{terms}.row.col.f32.{kind}.{kind}.f32 "
       "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
       : "+f"(c.v[0]), "+f"(c.v[1]), "+f"(c.v[2]), "+f"(c.v[3])
       : "r"(packed(a0)), "r"(packed(a1)), "r"(packed(a2)), "r"(packed(a3)), "r"(packed(b0)), "r"(packed(b1)));
@@ -115,6 +115,7 @@ WIDE = {  # one factor of it as float32
     "tf32": "return bits<float>(x);",
 }
 KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32"}
+RESIDENT = 512  # threads that a multiprocessor should hold at least: each may then have 128 registers
 WRAPPED = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.SHL: "<<"}
 
 
@@ -247,7 +248,8 @@ class CudaRenderer(CRenderer):
             self.pointer(("" if written else "const ") + self.scalar_type(d), name)
             for name, d, written in f.params
         )
-        return f'extern "C" __global__ void __launch_bounds__({f.local}) {f.name}({params})'
+        bounds = f"{f.local}, {max(1, RESIDENT // f.local)}"
+        return f'extern "C" __global__ void __launch_bounds__({bounds}) {f.name}({params})'
 
     def begin(self, f: loop.Function) -> None:
         self.line(1, "[[maybe_unused]] const int64_t group_id = blockIdx.x, local_id = threadIdx.x;")
