@@ -135,7 +135,9 @@ def reorder(k: Kernel, order: Iterable[Range]) -> Kernel:
 
 
 def mark(k: Kernel, r: Range, how: str) -> Kernel:
-    """Decide how a range runs: "parallel" over threads, "vector" in a register, "unroll" as repeated code."""
+    """Decide how a range runs: "parallel" over threads, "vector" in a register, "unroll" as repeated code; on
+    a GPU over groups ("group") or a group's threads ("local").
+    """
     return k.with_(marks={**k.marks, r: how}, applied=(*k.applied, f"{how} {r!r}"))
 
 

@@ -1,8 +1,8 @@
 """Schedules for GPUs: kernels over groups of threads that share local memory.
 
 Elementwise kernels give each thread a vector of neighbours. Rows with reductions go to a group each, which
-combines its threads' shares. Contractions are tiles of 64 x 64 outputs a group, 4 x 4 a thread, with both
-factors' tiles in shared memory.
+combines its threads' shares. Contractions are tiles of 64 x 64 outputs a group, 4 x 4 a thread, or 32 x 32 a
+warp where tensor cores suit, with both factors' tiles in shared memory.
 """
 
 from __future__ import annotations
@@ -36,11 +36,9 @@ MMA_DEPTH = 32  # depth of staged tiles for tensor cores
 VECTOR_BYTES = 16  # what one thread loads at once
 SHARED_DEPTH = 64  # length of a reduction from which a group shares it
 MANY_ROWS = 1 << 14  # rows from which a thread each keeps the device busy
-TILE, SIDE, DEPTH = (
-    64,
-    16,
-    16,
-)  # outputs along a side of a group's tile, threads along it, depth of staged tiles
+TILE = 64  # outputs along a side of a group's tile
+SIDE = 16  # threads along it
+DEPTH = 16  # depth of staged tiles
 
 
 def schedule(k: Kernel, target: Target) -> Kernel:
