@@ -52,6 +52,7 @@ def generate(group: Group, target: Target) -> GeneratedKernel:
     lowered = lower(group, "KERNEL")
     kernel = RECIPES[target.kind](lowered, target)
     function = loopify(kernel)
+    assert function.local <= target.max_local, f"{function.local} threads in a group of {target.max_local}"
     if config.current().debug >= 5:
         verify_kernel(kernel)
         verify_loops(function)

@@ -25,7 +25,6 @@ class For(Stmt):
     stop: Expr
     step: int
     body: tuple[Stmt, ...]
-    unroll: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,10 +99,8 @@ def format_loops(f: Function) -> str:
         pad = "  " * depth
         for s in body:
             match s:
-                case For(var, start, stop, step, inner, unroll):
-                    lines.append(
-                        f"{pad}for {var} in {start}..{stop} by {step}{' unrolled' if unroll else ''}"
-                    )
+                case For(var, start, stop, step, inner):
+                    lines.append(f"{pad}for {var} in {start}..{stop} by {step}")
                     show(inner, depth + 1)
                 case If(condition, inner):
                     lines.append(f"{pad}if {condition}")

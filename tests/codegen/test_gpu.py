@@ -75,6 +75,7 @@ def test_meaning(graph: Callable[[], LazyBuffer]) -> None:
     out = graph()
     inputs = leaves([out])
     generated = generate(Group((out,), tuple(inputs), out.shape), TARGET)
+    assert generated.launch is not None and generated.launch[1] <= TARGET.max_local
     verify_kernel(generated.kernel)
     verify_loops(generated.function)
     (expected,) = evaluate([out], load)

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dawdle.codegen import expr
-from dawdle.codegen.algebra import bounds, coefficient
-from dawdle.codegen.expr import Expr, Range, X, alu, rewrite
+from dawdle.codegen.algebra import coefficient
+from dawdle.codegen.expr import Expr, Range, X, alu
 from dawdle.codegen.kernel import Kernel
 from dawdle.codegen.target import Target
 from dawdle.codegen.transform import block_reduction, lengthen, mark, merge, reorder, split, stage
@@ -43,40 +43,28 @@ def find_contraction(k: Kernel, target: Target) -> tuple[Kernel, Contraction] | 
         return None
     if any(s.how or s.valid is not None for s in k.stores):
         return None
-    body = reduces[0].src[0]
-    if body.op is Op.WHERE and body.src[1].op is Op.MUL:
-        for masked in (0, 1):
-            moved = _move_mask(k, reduces[0], masked)
-            found = _classify(moved, target)
-            if found:
-                return moved, found
-        return None
+    k = _mask_factors(k, reduces[0])
     found = _classify(k, target)
     return (k, found) if found else None
 
 
-def _move_mask(k: Kernel, total: Expr, masked: int) -> Kernel:
-    """``sum where(v, a*b, 0)`` → ``sum where(v, a, 0) * b``.
-
-    A masked point adds 0*b instead of 0, which differs only where b is infinite or NaN.
-    """
-    inside, product, zero = total.src[0].src
-    sizes = {p.name: p.size for p in k.params}
-
-    def unmask(e: Expr) -> Expr:
-        if e.op is not X.LOAD or len(e.src) == 1:
-            return e
-        low, high = bounds(e.src[0])
-        safe = low is not None and high is not None and low >= 0 and high < sizes[e.arg]
-        return expr.load(e.arg, e.src[0], e.dtype) if safe else e
-
-    factors = list(product.src)
-    factors[1 - masked] = rewrite([factors[1 - masked]], unmask)[0]
-    if not (factors[masked].op is X.LOAD and len(factors[masked].src) > 1):
-        factors[masked] = alu(Op.WHERE, inside, factors[masked], zero)
+def _mask_factors(k: Kernel, total: Expr) -> Kernel:
+    """``sum where(v, a*b, 0)`` → ``sum where(v, a, 0) * where(v, b, 0)``: the same, even of infinities."""
+    body = total.src[0]
+    if body.op is not Op.WHERE or body.src[1].op is not Op.MUL or not _is_zero(body.src[2]):
+        return k
+    inside, product, zero = body.src
+    factors = (
+        x if x.op is X.LOAD and len(x.src) > 1 and x.src[1] is inside else alu(Op.WHERE, inside, x, zero)
+        for x in product.src
+    )
     new = expr.reduce(Op.ADD, alu(Op.MUL, *factors), total.arg[1])
     stores = [replace(s, value=expr.substitute([s.value], {total: new})[0]) for s in k.stores]
-    return k.with_(stores=tuple(stores), applied=(*k.applied, "move the mask to one factor"))
+    return k.with_(stores=tuple(stores), applied=(*k.applied, "mask the factors"))
+
+
+def _is_zero(e: Expr) -> bool:
+    return e.op is Op.CONST and e.arg == 0 and str(e.arg) != "-0.0"
 
 
 def _classify(k: Kernel, target: Target) -> Contraction | None:

@@ -37,7 +37,8 @@ VECTOR_BYTES = 16  # what one thread loads at once
 SHARED_DEPTH = 64  # length of a reduction from which a group shares it
 MANY_ROWS = 1 << 14  # rows from which a thread each keeps the device busy
 TILE = 64  # outputs along a side of a group's tile
-SIDE = 16  # threads along it
+SIDE = 16  # threads along it, fewer where a group can't be that large
+WARP = 32
 DEPTH = 16  # depth of staged tiles
 
 
@@ -80,7 +81,7 @@ def _row_groups(k: Kernel, rows: tuple[Range, ...], target: Target) -> Kernel:
     ranges = list(dict.fromkeys(e.arg[1] for e in k.exprs() if e.op is X.REDUCE))
     apart = len({r for rs in ranges for r in rs}) == sum(map(len, ranges))
     longest = max(math.prod(r.extent for r in rs) for rs in ranges)
-    threads = max(32, min(target.max_local, _power_of_two(longest)))
+    threads = min(target.max_local, max(WARP, _power_of_two(longest)))
     if columns:
         k = stage_rows(k, 1, target.local_bytes // 2)
     for rs in dict.fromkeys(e.arg[1] for e in k.exprs() if e.op is X.REDUCE):
@@ -123,7 +124,7 @@ def _threads(k: Kernel, target: Target) -> Kernel:
 
 def _suits_tensor_cores(c: Contraction, target: Target) -> bool:
     """Whether both factors are plain loads, of 16-bit floats, or of float32 where TF32 is allowed."""
-    if target.capability is None or target.capability < (8, 0):
+    if target.capability is None or target.capability < (8, 0) or target.max_local < 4 * WARP:
         return False
     dtypes = [_tensor_core_dtype(factor, target) for factor in c.reduce.src[0].src]
     return dtypes[0] is not None and dtypes[0] == dtypes[1]
@@ -174,11 +175,13 @@ def _contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
     k, depth = merge_all(k, c.reduce.arg[1], "k")
     if depth.extent % DEPTH:
         k, depth = lengthen(k, depth, -(-depth.extent // DEPTH) * DEPTH)
-    tile_m, tile_n = (min(TILE, -(-r.extent // SIDE) * SIDE) for r in (m, n))
+    side = min(SIDE, math.isqrt(target.max_local))
+    most = TILE // SIDE * side
+    tile_m, tile_n = (min(most, -(-r.extent // side) * side) for r in (m, n))
     k, mo, mi = clamp_split(k, m, tile_m, "m")
     k, no, ni = clamp_split(k, n, tile_n, "n")
-    k, mu, ml = split(k, mi, SIDE, "mt")
-    k, nu, nl = split(k, ni, SIDE, "nt")
+    k, mu, ml = split(k, mi, side, "mt")
+    k, nu, nl = split(k, ni, side, "nt")
     k, ko, ki = split(k, depth, DEPTH)
     for r in (mu, nu):
         k = mark(k, r, "unroll")

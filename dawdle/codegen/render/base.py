@@ -33,7 +33,6 @@ RULES: dict[Op | X, str] = {  # the method that prints each kind of expression
     X.LOAD: "load",
     X.VECTOR: "vector",
     X.GROUPFOLD: "groupfold",
-    X.MMA: "mma",
     X.LANE: "extract",
 }
 
@@ -146,9 +145,6 @@ class Renderer:
         raise NotImplementedError
 
     def groupfold(self, n: Expr, s: list[str]) -> str:
-        raise NotImplementedError
-
-    def mma(self, n: Expr, s: list[str]) -> str:
         raise NotImplementedError
 
     def extract(self, n: Expr, s: list[str]) -> str:

@@ -218,18 +218,20 @@ class CudaRenderer(CRenderer):
         self.helper(name, f"{self.INLINE} {kind} {name}({kind} x, {kind} *t) {{ {body} }}")
         return f"{name}({s[0]}, {array})"
 
-    def mma(self, n: Expr, s: list[str]) -> str:
+    def mma(self, n: Expr) -> str:
+        """The name of the helper that adds the product of two tiles' registers to an accumulator."""
         kind, width = KINDS[n.arg.name], 32 // n.arg.bits
         register, packed = ("vec<uint16_t, 2>", "halves") if width == 2 else ("float", "float")
         wide = f"DW float wide_{kind}(uint32_t x, int part) {{ {WIDE[kind]} }}"
         self.helper(f"packed_{packed}", PACKED[packed])
         self.helper(f"wide_{kind}", f"#ifndef __CUDACC__\n{wide}\n#endif")
         text = MMA.format(kind=kind, register=register, terms=8 * width, width=width)
-        return f"{self.helper(f'mma_{kind}', text)}({', '.join(s)}, "  # the accumulator follows: see store
+        return self.helper(f"mma_{kind}", text)
 
     def store(self, s: loop.Store) -> str:
         if s.value.op is X.MMA:
-            return f"{s.target} = {self.text(s.value)}{s.target});"
+            registers = ", ".join(self.text(x) for x in s.value.src)
+            return f"{s.target} = {self.mma(s.value)}({registers}, {s.target});"
         source = self.arrays.get(s.value.arg) if s.value.op is X.LOAD else None
         if self.arrays[s.target].space == "shared" and source is not None and source.space == "param":
             return self.copy(s)
