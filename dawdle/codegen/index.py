@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from dawdle.codegen.algebra import add, and_, idiv, less, mod, mul, sub
 from dawdle.codegen.expr import Expr, Range, alu, const, range_
+from dawdle.lazy.axes import factor_groups
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 
@@ -35,33 +36,16 @@ def unflatten(offset: Expr, shape: Sequence[int]) -> Index:
     return (*([offset] if shape else []), *reversed(out))
 
 
-def _factor_groups(a: Sequence[int], b: Sequence[int]) -> list[tuple[range, range]]:
-    """Runs of axes of ``a`` and ``b`` with equal products, as short as possible."""
-    groups, i, j = [], 0, 0
-    while i < len(a) or j < len(b):
-        i0, j0 = i, j
-        if i == len(a):
-            j = len(b)  # only axes of size 1 are left
-        else:
-            size_a, size_b, i = a[i], 1, i + 1
-            while size_a != size_b:
-                if size_a < size_b:
-                    size_a, i = size_a * a[i], i + 1
-                else:
-                    size_b, j = size_b * b[j], j + 1
-        groups.append((range(i0, i), range(j0, j)))
-    return groups
-
-
 def _reshape(node: LazyBuffer, index: Index) -> tuple[Index, None]:
     shape, new = node.src[0].shape, node.shape
     if 0 in shape:
         return tuple(ZERO for _ in shape), None
-    out: list[Expr] = []
-    for old_axes, new_axes in _factor_groups(shape, new):
+    out = [ZERO] * len(shape)
+    for old_axes, new_axes in factor_groups(shape, new):
         offset = flatten([index[a] for a in new_axes], [new[a] for a in new_axes])
-        out.extend(unflatten(offset, [shape[a] for a in old_axes]))
-    return tuple(ZERO if n == 1 else i for i, n in zip(out, shape, strict=True)), None
+        for axis, i in zip(old_axes, unflatten(offset, [shape[a] for a in old_axes]), strict=True):
+            out[axis] = i
+    return tuple(out), None
 
 
 def _permute(node: LazyBuffer, index: Index) -> tuple[Index, None]:

@@ -13,6 +13,7 @@ from dawdle.codegen.expr import Expr, Range, X, alu, const, range_
 from dawdle.codegen.index import MOVE, ZERO, Index, flatten, unwindow
 from dawdle.codegen.kernel import Kernel, Param, Store
 from dawdle.codegen.transform import identity_of
+from dawdle.dtype import DType
 from dawdle.errors import VerifyError
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import COMBINE, ELEMENTWISE, MOVEMENT, REDUCE, Op
@@ -30,7 +31,7 @@ def reduction(op: Op, body: Expr, ranges: tuple[Range, ...]) -> Expr:
         op is Op.ADD
         and body.op is Op.WHERE
         and body.src[1].op is X.REDUCE
-        and body.src[2] is _zero_like(body)
+        and body.src[2] is _zero(body.dtype)
     ):
         inner = body.src[1]
         if inner.arg[0] is Op.ADD:
@@ -39,8 +40,9 @@ def reduction(op: Op, body: Expr, ranges: tuple[Range, ...]) -> Expr:
     return expr.reduce(op, body, ranges)
 
 
-def _zero_like(e: Expr) -> Expr:
-    return const(0.0 if e.dtype.is_float else False if e.dtype.is_bool else 0, e.dtype)
+def _zero(d: DType) -> Expr:
+    """What padding holds."""
+    return identity_of(Op.ADD, d)
 
 
 def _both(a: Expr | None, b: Expr | None) -> Expr | None:
@@ -117,7 +119,7 @@ class _Lowering:
 
     def load(self, slot: str, node: LazyBuffer, index: Index, valid: Expr | None) -> Expr:
         if node.size == 0:  # never valid
-            return _zero_like(const(0, node.dtype))
+            return _zero(node.dtype)
         return expr.load(slot, flatten(index, node.shape), node.dtype, valid)
 
     def elementwise(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
@@ -134,9 +136,9 @@ class _Lowering:
         if inside is None:
             return (yield node.src[0], source, valid)
         if inside.op is Op.CONST:
-            return (yield node.src[0], source, valid) if inside.arg else _zero_like(const(0, node.dtype))
+            return (yield node.src[0], source, valid) if inside.arg else _zero(node.dtype)
         value = yield node.src[0], source, _both(valid, inside)
-        return value if value.op is X.LOAD else alu(Op.WHERE, inside, value, _zero_like(value))
+        return value if value.op is X.LOAD else alu(Op.WHERE, inside, value, _zero(value.dtype))
 
     def reduce(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
         if 0 in node.src[0].shape:
@@ -154,7 +156,7 @@ class _Lowering:
         source, inside = unwindow(node, index, taps)
         value = yield node.src[0], source, _both(valid, inside)
         if inside is not None and value.op is not X.LOAD:
-            value = alu(Op.WHERE, inside, value, _zero_like(value))
+            value = alu(Op.WHERE, inside, value, _zero(value.dtype))
         return reduction(Op.ADD, value, tuple(taps))
 
     def scan(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
@@ -173,7 +175,7 @@ class _Lowering:
         position, inside = data_index(position, node.src[0].shape[node.arg])
         source = (*index[: node.arg], position, *index[node.arg + 1 :])
         value = yield node.src[0], source, _both(valid, inside)
-        return value if value.op is X.LOAD else alu(Op.WHERE, inside, value, _zero_like(value))
+        return value if value.op is X.LOAD else alu(Op.WHERE, inside, value, _zero(value.dtype))
 
 
 def data_index(position: Expr, size: int) -> tuple[Expr, Expr]:

@@ -9,6 +9,8 @@ from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.facts import Facts, operands
 from dawdle.lazy.ops import MOVEMENT, REDUCE, Op
 
+MAX_OPS, MAX_READS, MAX_OUTPUTS = 200, 30, 16  # of a kernel: more of them would only slow compilers down
+
 
 class Use(Enum):
     """How a draft uses a node that it reads."""

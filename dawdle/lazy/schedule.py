@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from dawdle.lazy.axes import extent, free, is_injective
 from dawdle.lazy.buffer import LazyBuffer
-from dawdle.lazy.draft import Draft, Drafts, Read, Reads, Use
+from dawdle.lazy.draft import MAX_OPS, MAX_OUTPUTS, MAX_READS, Draft, Drafts, Read, Reads, Use
 from dawdle.lazy.facts import STORED, Facts, analyse, toposort_values
 from dawdle.lazy.ops import ELEMENTWISE, LEAF, MOVEMENT, REDUCE, Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Step, Transfer
@@ -25,7 +25,7 @@ ROW_COST = 4.0  # of keeping an element in the cache and reading it back
 ROW_BYTES = 128 << 10
 SERIAL_WORK = 1 << 17  # so much may run on one thread
 PARALLEL = 16  # iterations that keep the threads busy
-MAX_OPS, MAX_READS, MAX_OUTPUTS, MAX_REDUCTIONS = 200, 30, 16, 8
+MAX_REDUCTIONS = 8
 MAX_INDICES = 16  # at which one node is read by a kernel
 MAX_KERNELS = 16  # that a node is inlined into
 # axes are merely renamed or repeated

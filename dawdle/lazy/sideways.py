@@ -5,10 +5,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dawdle.lazy.draft import Draft
+from dawdle.lazy.draft import MAX_OPS, MAX_OUTPUTS, MAX_READS, Draft
 from dawdle.lazy.walk import postorder
 
-MAX_OPS, MAX_READS, MAX_OUTPUTS = 200, 30, 16
 SMALL = 1024  # elements of a space
 
 
