@@ -116,6 +116,7 @@ WIDE = {  # one factor of it as float32
 }
 KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32"}
 RESIDENT = 512  # threads that a multiprocessor should hold at least: each may then have 128 registers
+MOST_BLOCKS = 16  # that a multiprocessor of any generation holds
 WRAPPED = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.SHL: "<<"}
 
 
@@ -250,7 +251,7 @@ class CudaRenderer(CRenderer):
             self.pointer(("" if written else "const ") + self.scalar_type(d), name)
             for name, d, written in f.params
         )
-        bounds = f"{f.local}, {max(1, RESIDENT // f.local)}"
+        bounds = f"{f.local}, {min(max(1, RESIDENT // f.local), MOST_BLOCKS)}"
         return f'extern "C" __global__ void __launch_bounds__({bounds}) {f.name}({params})'
 
     def begin(self, f: loop.Function) -> None:
