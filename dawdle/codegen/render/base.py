@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dawdle.codegen import loop
-from dawdle.codegen.expr import Expr, X, walk
+from dawdle.codegen.expr import Expr, X, alu, walk
 from dawdle.codegen.loopify import ALIGN
 from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
@@ -232,10 +232,7 @@ class Renderer:
         new = self.text(s.value)
         if s.how is None:
             return new
-        template = Expr()
-        template.op, template.src, template.arg = s.how, (s.value, s.value), None
-        template.dtype, template.lanes = s.value.dtype, s.value.lanes
-        return self.node(template, [old, new])
+        return self.node(alu(s.how, s.value, s.value, dtype=s.value.dtype), [old, new])
 
     def vector_store(self, s: loop.Store) -> str:
         raise NotImplementedError
