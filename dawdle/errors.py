@@ -51,3 +51,7 @@ class DataError(DawdleError, ValueError):
 
 class VerifyError(DawdleError, AssertionError):
     """An IR is malformed: a bug in dawdle, reported by a verifier."""
+
+
+class ModelError(DawdleError, ValueError):
+    """A model's file is malformed, uses operators that dawdle doesn't know, or lacks what it refers to."""

@@ -1,0 +1,1 @@
+"""What several topics of operators share."""

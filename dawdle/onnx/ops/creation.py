@@ -1,0 +1,1 @@
+"""Constants, ranges and casts."""

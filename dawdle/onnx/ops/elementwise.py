@@ -1,0 +1,1 @@
+"""Arithmetic, comparisons and functions of each element."""

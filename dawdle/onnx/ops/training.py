@@ -1,0 +1,1 @@
+"""Gradients and optimizer steps of ai.onnx.preview.training."""

@@ -1,0 +1,177 @@
+"""The operators that the importer knows: one function for each and for each opset that changed it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+from dawdle.errors import ModelError
+from dawdle.onnx.values import Value, on_host
+from dawdle.tensor import Tensor
+
+Int: TypeAlias = int  # Node has methods of these names
+Float: TypeAlias = float
+
+DOMAINS = {"ai.onnx": ""}  # another name of the default domain
+
+
+class Graph(Protocol):
+    """A body of If, Loop or Scan: its own inputs and outputs, and what it sees of the graph around it."""
+
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+
+    def run(self, bindings: Mapping[str, Value], scope: Mapping[str, Value], device: str) -> list[Value]: ...
+
+
+class _Required:
+    """The default of an attribute that must be there."""
+
+
+REQUIRED: Any = _Required()
+
+
+@dataclass(frozen=True)
+class Node:
+    """One node of a model in one call: attributes by type, and where its results belong.
+
+    ``device`` is where the operator runs: the model's device, or NUMPY where all that it needs is known there.
+    ``target`` is the model's device, for results that are large.
+    """
+
+    op: str
+    domain: str = ""
+    name: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    opset: Int = 1
+    device: str = "NUMPY"
+    target: str = "NUMPY"
+    scope: Mapping[str, Value] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.op} {self.name!r}" if self.name else f"{self.op} (unnamed, gives {self.outputs[0]!r})"
+
+    def has(self, name: str) -> bool:
+        """Whether an attribute is given."""
+        return name in self.attributes
+
+    def wants(self, output: Int) -> bool:
+        """Whether somebody asks for the output of that number."""
+        return output < len(self.outputs) and bool(self.outputs[output])
+
+    def get(self, name: str, default: Any = REQUIRED) -> Any:
+        """An attribute of any type; ModelError where it is missing and has no default."""
+        if name in self.attributes:
+            return self.attributes[name]
+        if default is REQUIRED:
+            raise ModelError(f"{self} has no attribute {name!r}, which its operator requires")
+        return default
+
+    def int(self, name: str, default: Any = REQUIRED) -> Int:
+        """An integer attribute."""
+        value = self.get(name, default)
+        return value if value is None else Int(value)
+
+    def flag(self, name: str, default: Any = REQUIRED) -> bool:
+        """An integer attribute that means yes or no."""
+        return bool(self.get(name, default))
+
+    def float(self, name: str, default: Any = REQUIRED) -> Float:
+        """A float attribute."""
+        value = self.get(name, default)
+        return value if value is None else Float(value)
+
+    def string(self, name: str, default: Any = REQUIRED) -> str:
+        """A string attribute."""
+        value = self.get(name, default)
+        return value.decode() if isinstance(value, bytes) else value
+
+    def ints(self, name: str, default: Any = REQUIRED) -> tuple[Int, ...]:
+        """A list of integers."""
+        value = self.get(name, default)
+        return value if value is None else tuple(Int(n) for n in value)
+
+    def floats(self, name: str, default: Any = REQUIRED) -> tuple[Float, ...]:
+        """A list of floats."""
+        value = self.get(name, default)
+        return value if value is None else tuple(Float(n) for n in value)
+
+    def strings(self, name: str, default: Any = REQUIRED) -> tuple[str, ...]:
+        """A list of strings."""
+        value = self.get(name, default)
+        return value if value is None else tuple(s.decode() if isinstance(s, bytes) else s for s in value)
+
+    def tensor(self, name: str, default: Any = REQUIRED) -> Value:
+        """A tensor, which lies on NUMPY."""
+        value: Value = self.get(name, default)
+        return value
+
+    def graph(self, name: str) -> Graph:
+        """A body, to be given to :meth:`run`."""
+        graph: Graph = self.get(name)
+        return graph
+
+    def run(self, graph: Graph, bindings: Mapping[str, Value]) -> list[Value]:
+        """The outputs of a body whose inputs are bound by name; it sees the values around this node too."""
+        return graph.run(bindings, self.scope, self.target)
+
+    def constant(self, array: Any, dtype: Any = None) -> Tensor:
+        """A tensor with these elements where the operator runs."""
+        known = on_host(array, dtype)
+        return known if self.device == known.device else known.to(self.device)
+
+
+Function: TypeAlias = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How a node of one kind is computed.
+
+    The inputs of the numbers in ``host`` are read on the host by the function: they aren't moved to the device
+    of the others and don't decide where the operator runs. None: that holds for all of them.
+    """
+
+    function: Function
+    since: int
+    host: frozenset[int] | None
+
+    def reads_on_host(self, position: int) -> bool:
+        """Whether the input of that number is one of them."""
+        return self.host is None or position in self.host
+
+
+_operators: dict[tuple[str, str], list[Operator]] = {}
+
+
+def operator(
+    *names: str, since: int = 1, domain: str = "", host: Sequence[int] | None = ()
+) -> Callable[[Function], Function]:
+    """Register ``(node, *inputs) -> value or tuple of values`` for operators of these names from an opset on.
+
+    An input that the node leaves out is None. ``host`` lists the numbers of the inputs that are read on the
+    host (see :func:`dawdle.onnx.values.host`) and stay where they are; None: all of them.
+    """
+
+    def register(function: Function) -> Function:
+        for name in names:
+            versions = _operators.setdefault((domain, name), [])
+            assert all(v.since != since for v in versions), f"{name} {since} is registered twice"
+            versions.append(Operator(function, since, None if host is None else frozenset(host)))
+        return function
+
+    return register
+
+
+def find(name: str, domain: str, opset: int) -> Operator | None:
+    """The newest version of an operator that ``opset`` has, None for one without a rule."""
+    versions = [v for v in _operators.get((DOMAINS.get(domain, domain), name), ()) if v.since <= opset]
+    return max(versions, key=lambda v: v.since, default=None)
+
+
+def known() -> list[tuple[str, str, int]]:
+    """(domain, name, since) of every registered operator."""
+    return sorted((domain, name, v.since) for (domain, name), vs in _operators.items() for v in vs)
