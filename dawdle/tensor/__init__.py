@@ -1,5 +1,5 @@
-"""Tensor: a handle on an immutable value. This file lists what it can do; the functions are in the files
-beside it.
+"""Tensor: a handle on an immutable value. ``methods`` lists what it can do; the functions are in the files
+beside this one.
 """
 
 from __future__ import annotations
@@ -26,34 +26,22 @@ from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_attribute, note_new, note_read
-from dawdle.tensor import (
-    activation,
-    autograd,
-    convolution,
-    creation,
-    elementwise,
-    indexing,
-    interop,
-    linalg,
-    movement,
-    printing,
-    reduce,
-    sampling,
-    sorting,
-    transcendental,
-)
-from dawdle.tensor import (
-    normalize as normalization,
-)
+from dawdle.tensor import autograd, elementwise, interop, movement, printing, reduce
 from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
 from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to, fitting
-from dawdle.tensor.elementwise import inplace, operator
+from dawdle.tensor.methods.activations import Activations
+from dawdle.tensor.methods.along import Along
+from dawdle.tensor.methods.creation import Creation
+from dawdle.tensor.methods.elements import Elements
+from dawdle.tensor.methods.places import Places
+from dawdle.tensor.methods.products import Products
+from dawdle.tensor.methods.shape import Shape
 
 Bool: TypeAlias = bool  # the class has methods of these names
 Int: TypeAlias = int
 
 
-class Tensor:
+class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     """An array of one dtype on one device, computed when its elements are needed.
 
     ``Tensor(data, dtype=None, device=None, requires_grad=False)`` copies numbers, nested lists, NumPy arrays,
@@ -303,183 +291,6 @@ class Tensor:
         return self._rebind(expand_to(interop.to(x, self.dtype, device=self.device), self.shape))
 
     copy_ = assign
-
-    # ---- creation
-
-    zeros = classmethod(creation.zeros)
-    ones = classmethod(creation.ones)
-    full = classmethod(creation.full)
-    empty = classmethod(creation.zeros)
-    eye = classmethod(creation.eye)
-    arange = classmethod(creation.arange)
-    linspace = classmethod(creation.linspace)
-    zeros_like = creation.zeros_like
-    ones_like = creation.ones_like
-    full_like = creation.full_like
-    empty_like = creation.zeros_like
-    rand = classmethod(sampling.rand)
-    randn = classmethod(sampling.randn)
-    randint = classmethod(sampling.randint)
-    randperm = classmethod(sampling.randperm)
-    uniform = classmethod(sampling.uniform)
-    normal = classmethod(sampling.normal)
-    rand_like = sampling.rand_like
-    randn_like = sampling.randn_like
-    bernoulli = sampling.bernoulli
-    manual_seed = staticmethod(sampling.default_generator.manual_seed)
-
-    # ---- elements
-
-    add, sub, mul, div = elementwise.add, elementwise.sub, elementwise.mul, elementwise.div
-    __add__, __radd__ = operator(elementwise.add), operator(elementwise.add, True)
-    __sub__, __rsub__ = operator(elementwise.sub), operator(elementwise.sub, True)
-    __mul__, __rmul__ = operator(elementwise.mul), operator(elementwise.mul, True)
-    __truediv__, __rtruediv__ = operator(elementwise.div), operator(elementwise.div, True)
-    __floordiv__, __rfloordiv__ = operator(elementwise.floordiv), operator(elementwise.floordiv, True)
-    __mod__, __rmod__ = operator(elementwise.mod), operator(elementwise.mod, True)
-    __pow__, __rpow__ = operator(transcendental.power), operator(transcendental.power, True)
-    __matmul__, __rmatmul__ = operator(linalg.matmul), linalg.rmatmul
-    __and__, __rand__ = operator(elementwise.bitand), operator(elementwise.bitand, True)
-    __or__, __ror__ = operator(elementwise.bitor), operator(elementwise.bitor, True)
-    __xor__, __rxor__ = operator(elementwise.bitxor), operator(elementwise.bitxor, True)
-    __lshift__, __rlshift__ = operator(elementwise.lshift), operator(elementwise.lshift, True)
-    __rshift__, __rrshift__ = operator(elementwise.rshift), operator(elementwise.rshift, True)
-    __iadd__, __isub__, __imul__ = (
-        inplace(elementwise.add),
-        inplace(elementwise.sub),
-        inplace(elementwise.mul),
-    )
-    __itruediv__, __ifloordiv__ = inplace(elementwise.div), inplace(elementwise.floordiv)
-    __imod__, __ipow__ = inplace(elementwise.mod), inplace(transcendental.power)
-    __iand__, __ior__, __ixor__ = (
-        inplace(elementwise.bitand),
-        inplace(elementwise.bitor),
-        inplace(elementwise.bitxor),
-    )
-    __ilshift__, __irshift__ = inplace(elementwise.lshift), inplace(elementwise.rshift)
-    __neg__, __invert__, __abs__ = elementwise.neg, elementwise.invert, elementwise.absolute
-    __round__ = elementwise.rounded
-    __lt__, __gt__ = operator(elementwise.lt), operator(elementwise.gt)
-    __le__, __ge__ = operator(elementwise.le), operator(elementwise.ge)
-    __eq__, __ne__ = operator(elementwise.eq), operator(elementwise.ne)  # type: ignore[assignment]
-    true_divide = elementwise.div
-    floor_divide, remainder = elementwise.floordiv, elementwise.mod
-    neg, reciprocal, square = elementwise.neg, elementwise.reciprocal, elementwise.square
-    abs, sign = elementwise.absolute, elementwise.sign
-    maximum, minimum, clamp, clip = (
-        elementwise.maximum,
-        elementwise.minimum,
-        elementwise.clamp,
-        elementwise.clamp,
-    )
-    lt, gt, le, ge = elementwise.lt, elementwise.gt, elementwise.le, elementwise.ge
-    eq, ne, isclose = elementwise.eq, elementwise.ne, elementwise.isclose
-    isnan, isinf, isfinite = elementwise.isnan, elementwise.isinf, elementwise.isfinite
-    bitwise_and, bitwise_or, bitwise_xor = elementwise.bitand, elementwise.bitor, elementwise.bitxor
-    bitwise_not = elementwise.invert
-    logical_not, logical_and = elementwise.logical_not, elementwise.logical_and
-    logical_or, logical_xor = elementwise.logical_or, elementwise.logical_xor
-    masked_fill, lerp = elementwise.masked_fill, elementwise.lerp
-    trunc, floor, ceil, round, frac = (
-        elementwise.trunc, elementwise.floor, elementwise.ceil, elementwise.round, elementwise.frac
-    )  # fmt: skip
-    exp, exp2, expm1 = transcendental.exp, transcendental.exp2, transcendental.expm1
-    log, log2, log10, log1p = (
-        transcendental.log,
-        transcendental.log2,
-        transcendental.log10,
-        transcendental.log1p,
-    )
-    logaddexp, pow, erf = transcendental.logaddexp, transcendental.power, transcendental.erf
-    sqrt, rsqrt = transcendental.sqrt, transcendental.rsqrt
-    sin, cos, tan = transcendental.sin, transcendental.cos, transcendental.tan
-    sinh, cosh, tanh, sigmoid = (
-        transcendental.sinh,
-        transcendental.cosh,
-        transcendental.tanh,
-        transcendental.sigmoid,
-    )
-
-    def where(self, a: Operand, b: Operand) -> Tensor:
-        """``a`` where this bool tensor holds, else ``b``. ``Tensor.where(condition, a, b)`` reads like
-        PyTorch's.
-        """
-        return elementwise.where(self, a, b)
-
-    # ---- activations
-
-    relu, relu6, leaky_relu, gelu = activation.relu, activation.relu6, activation.leaky_relu, activation.gelu
-    silu, swish, mish, elu = activation.silu, activation.silu, activation.mish, activation.elu
-    selu, celu, softplus, softsign = (
-        activation.selu,
-        activation.celu,
-        activation.softplus,
-        activation.softsign,
-    )
-    logsigmoid, hardtanh = activation.logsigmoid, activation.hardtanh
-    hardsigmoid, hardswish, dropout = activation.hardsigmoid, activation.hardswish, activation.dropout
-
-    # ---- along dimensions
-
-    sum, prod, mean = reduce.sum, reduce.prod, reduce.mean
-    var, std, var_mean, norm = reduce.var, reduce.std, reduce.var_mean, reduce.norm
-    max, amax, min, amin = reduce.amax, reduce.amax, reduce.amin, reduce.amin
-    argmax, argmin, any, all = reduce.argmax, reduce.argmin, reduce.any, reduce.all
-    logsumexp, softmax, log_softmax = reduce.logsumexp, reduce.softmax, reduce.log_softmax
-    cumsum, cumprod, cummax = reduce.cumsum, reduce.cumprod, reduce.cummax
-
-    # ---- shape
-
-    reshape, view, flatten, unflatten = (
-        movement.reshape,
-        movement.reshape,
-        movement.flatten,
-        movement.unflatten,
-    )
-    permute, transpose, movedim = movement.permute, movement.transpose, movement.movedim
-    squeeze, unsqueeze, expand, broadcast_to = (
-        movement.squeeze,
-        movement.unsqueeze,
-        movement.expand,
-        movement.expand,
-    )
-    flip, pad, shrink, roll = movement.flip, movement.pad, movement.shrink, movement.roll
-    repeat, repeat_interleave = movement.repeat, movement.repeat_interleave
-    split, chunk, unbind, unfold = movement.split, movement.chunk, movement.unbind, movement.unfold
-    diagonal, tril, triu, contiguous = movement.diagonal, movement.tril, movement.triu, movement.contiguous
-    cat, stack = movement.cat_method, movement.stack_method
-
-    def expand_as(self, other: Tensor) -> Tensor:
-        """Broadcast to the shape of ``other``."""
-        return movement.expand(self, *other.shape)
-
-    def view_as(self, other: Tensor) -> Tensor:
-        """Reshaped to the shape of ``other``."""
-        return movement.reshape(self, *other.shape)
-
-    # ---- indexing
-
-    __getitem__, __setitem__ = indexing.getitem, indexing.setitem
-    gather, take_along_dim, index_select = indexing.gather, indexing.take_along_dim, indexing.index_select
-    scatter, scatter_add, index_add = indexing.scatter, indexing.scatter_add, indexing.index_add
-    masked_select, nonzero, one_hot = indexing.masked_select, indexing.nonzero, indexing.one_hot
-    select, narrow = indexing.select, indexing.narrow
-    argsort, sort, topk, median = sorting.argsort, sorting.sort, sorting.topk, sorting.median
-
-    # ---- products, layers
-
-    matmul, dot, outer, cross, linear = linalg.matmul, linalg.dot, linalg.outer, linalg.cross, linalg.linear
-    mm = bmm = linalg.matmul
-    einsum = staticmethod(linalg.einsum)
-    scaled_dot_product_attention = linalg.scaled_dot_product_attention
-    conv1d = conv2d = conv3d = convolution.conv
-    conv_transpose1d = conv_transpose2d = conv_transpose3d = convolution.conv_transpose
-    max_pool2d, avg_pool2d = convolution.max_pool, convolution.avg_pool
-    batchnorm, layernorm, rms_norm, normalize = (
-        normalization.batchnorm, normalization.layernorm, normalization.rms_norm, normalization.normalize
-    )  # fmt: skip
-    cross_entropy, nll_loss = normalization.cross_entropy, normalization.nll_loss
-    sparse_categorical_crossentropy = normalization.sparse_categorical_crossentropy
 
     # ---- dtypes; last, for their names are those of Python's own types
 

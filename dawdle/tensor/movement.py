@@ -138,6 +138,16 @@ def expand(x: Tensor, *shape: Any) -> Tensor:
     return expand_to(x, sizes) if sizes != old else apply(Op.RESHAPE, old, x)
 
 
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """``x`` broadcast to the shape of ``other``."""
+    return expand(x, *other.shape)
+
+
+def view_as(x: Tensor, other: Tensor) -> Tensor:
+    """``x`` reshaped to the shape of ``other``."""
+    return reshape(x, *other.shape)
+
+
 def flip(x: Tensor, *dims: Any) -> Tensor:
     """The order of elements reversed along ``dims``."""
     return apply(Op.FLIP, axes_of(shape_args(dims, "flip"), x, "flip"), x)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from emulate import EmulationError, compiler, register, run_source
 from random_graphs import load
-from table import ROWS
+from rows import ROWS
 from test_random_graphs import FAMILIES, assert_close, plans
 from test_tensor_ops import results
 

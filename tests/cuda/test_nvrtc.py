@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from table import ROWS
+from rows import ROWS
 from test_random_graphs import FAMILIES, plans
 from test_tensor_ops import results
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from devices import WORKING
-from table import ROWS, Row, torch
+from rows import ROWS
+from table import Row, torch
 
 from dawdle import Tensor, config
 
