@@ -4,22 +4,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dawdle.dtype import Array
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
+from dawdle.onnx.registry import Node
+from dawdle.tensor import Tensor
 from dawdle.tensor.core import apply
 from dawdle.tensor.movement import pad_dims
-
-if TYPE_CHECKING:
-    from dawdle.onnx.registry import Node
-    from dawdle.tensor import Tensor
 
 Pads = list[tuple[int, int]]
 
@@ -61,9 +57,7 @@ class Windows:
     def counts(self, with_padding: bool) -> Array:
         """How many elements each window has that are of the input, or of its padding too."""
         out = np.ones((), np.int64)
-        rows = zip(
-            self.sizes, self.pads, self.kernel, self.strides, self.dilations, self.places, strict=True
-        )
+        rows = zip(self.sizes, self.pads, self.kernel, self.strides, self.dilations, self.places, strict=True)
         for n, (low, high), size, step, dilation, places in rows:
             at = np.arange(places)[:, None] * step + np.arange(size) * dilation - low
             inside = (at >= -low) & (at < n + high) if with_padding else (at >= 0) & (at < n)
@@ -112,7 +106,7 @@ def halves(total: int, how: str) -> tuple[int, int]:
 
 def _partial(n: int, low: int, high: int, span: int, step: int) -> int:
     """The padding that makes room for a last, partial window, which starts within the input or before it."""
-    places = math.ceil((n + low + high - span) / step) + 1
+    places = -(-(n + low + high - span) // step) + 1
     if (places - 1) * step >= n + low:
         places -= 1
     return max((places - 1) * step + span - (n + low + high), 0)
