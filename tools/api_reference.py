@@ -49,7 +49,7 @@ def signature(function: Any) -> str:
 
 
 def tidy(text: str) -> str:
-    """A page with the roles and literals of docstrings in Markdown, and one empty line where there are more."""
+    """A page with the roles and literals of docstrings in Markdown, without empty lines side by side."""
     text = re.sub(r":\w+:`~?([^`]+)`", r"`\1`", text).replace("``", "`")
     return re.sub(r"\n{3,}", "\n\n", text).rstrip() + "\n"
 
