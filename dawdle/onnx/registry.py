@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from dawdle.errors import ModelError
@@ -22,7 +22,7 @@ class Graph(Protocol):
     inputs: Sequence[str]
     outputs: Sequence[str]
 
-    def run(self, bindings: Mapping[str, Value], scope: Mapping[str, Value], device: str) -> list[Value]: ...
+    def run(self, bindings: Mapping[str, Value], around: Any, device: str) -> list[Value]: ...
 
 
 class _Required:
@@ -49,10 +49,14 @@ class Node:
     opset: Int = 1
     device: str = "NUMPY"
     target: str = "NUMPY"
-    scope: Mapping[str, Value] = field(default_factory=dict)
+    scope: Any = None  # what a body sees of the values around the node
 
     def __str__(self) -> str:
         return f"{self.op} {self.name!r}" if self.name else f"{self.op} (unnamed, gives {self.outputs[0]!r})"
+
+    def placed(self, device: str, target: str, scope: Any) -> Node:
+        """The node in one call."""
+        return replace(self, device=device, target=target, scope=scope)
 
     def has(self, name: str) -> bool:
         """Whether an attribute is given."""
@@ -133,11 +137,13 @@ class Operator:
 
     The inputs of the numbers in ``host`` are read on the host by the function: they aren't moved to the device
     of the others and don't decide where the operator runs. None: that holds for all of them.
+    ``pure``: equal inputs give equal results, and nothing else is looked at.
     """
 
     function: Function
     since: int
     host: frozenset[int] | None
+    pure: bool
 
     def reads_on_host(self, position: int) -> bool:
         """Whether the input of that number is one of them."""
@@ -148,19 +154,20 @@ _operators: dict[tuple[str, str], list[Operator]] = {}
 
 
 def operator(
-    *names: str, since: int = 1, domain: str = "", host: Sequence[int] | None = ()
+    *names: str, since: int = 1, domain: str = "", host: Sequence[int] | None = (), pure: bool = True
 ) -> Callable[[Function], Function]:
     """Register ``(node, *inputs) -> value or tuple of values`` for operators of these names from an opset on.
 
     An input that the node leaves out is None. ``host`` lists the numbers of the inputs that are read on the
-    host (see :func:`dawdle.onnx.values.host`) and stay where they are; None: all of them.
+    host (see :func:`dawdle.onnx.values.host`) and stay where they are; None: all of them. ``pure=False``: the
+    function draws random numbers or runs a body.
     """
 
     def register(function: Function) -> Function:
         for name in names:
             versions = _operators.setdefault((domain, name), [])
             assert all(v.since != since for v in versions), f"{name} {since} is registered twice"
-            versions.append(Operator(function, since, None if host is None else frozenset(host)))
+            versions.append(Operator(function, since, None if host is None else frozenset(host), pure))
         return function
 
     return register

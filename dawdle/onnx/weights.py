@@ -1,0 +1,150 @@
+"""Tensors of a model's file, read when they are first used."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dawdle.dtype import Array, bfloat16
+from dawdle.errors import ModelError
+from dawdle.lazy import build
+from dawdle.onnx import wire
+from dawdle.onnx.values import ELEMENT_TYPES, HOST, HostArray, Value, numpy_dtype, on_host, tensor_dtype
+from dawdle.runtime.device import get_device
+from dawdle.runtime.trace import recording
+from dawdle.tensor import Tensor
+
+PACKED = {"int4", "uint4", "float4_e2m1fn", "int2", "uint2"}  # several elements share a byte
+EXTERNAL = 1  # TensorProto.DataLocation
+
+
+def package() -> Any:
+    """The onnx package. Raises ModelError that says how to get it."""
+    try:
+        import onnx
+    except ImportError:
+        raise ModelError(
+            "reading ONNX models needs the package onnx: pip install 'dawdle[onnx]'"
+        ) from None
+    return onnx
+
+
+class Files:
+    """The bytes that a model's tensors lie in: its own, and files beside it. They are mapped, not read."""
+
+    def __init__(self, own: memoryview, folder: Path | None) -> None:
+        self._folder = folder
+        self._mapped = {wire.SELF: own}
+
+    def __getitem__(self, location: str) -> memoryview:
+        """The bytes of a file. Raises ModelError where it lies outside of the model's folder or is missing."""
+        if location not in self._mapped:
+            self._mapped[location] = mapped(self._path(location))
+        return self._mapped[location]
+
+    def _path(self, location: str) -> Path:
+        if self._folder is None:
+            raise ModelError(f"the model's weights lie in the file {location!r}; load the model by its path")
+        path = (self._folder / location).resolve()
+        if not path.is_relative_to(self._folder.resolve()):
+            raise ModelError(f"the model's weights are said to lie in {location!r}, outside of its folder")
+        if not path.is_file():
+            raise ModelError(f"the model's weights lie in {path}, which is missing")
+        return path
+
+
+def mapped(path: Path) -> memoryview:
+    """A file's bytes, which the system reads as they are used."""
+    if not path.stat().st_size:
+        return memoryview(b"")
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def read_tensor(proto: Any, files: Files) -> Value:
+    """A TensorProto as a value on the host; its bytes stay where they are if their dtype allows it.
+
+    Raises ModelError where the data doesn't fill the shape.
+    """
+    shape = tuple(proto.dims)
+    name = ELEMENT_TYPES.get(proto.data_type)
+    if name is None:
+        raise ModelError(f"tensor {proto.name!r} has the unknown element type {proto.data_type}")
+    raw = _external(proto, files) if proto.data_location == EXTERNAL else proto.raw_data
+    if name in PACKED or not raw:
+        return _parsed(proto, raw)
+    kind = tensor_dtype(proto.data_type)
+    stored = numpy_dtype(proto.data_type) if kind is None else kind.storage
+    _check_bytes(proto.name, name, shape, len(raw), stored.itemsize)
+    array = np.frombuffer(raw, stored).reshape(shape)
+    return HostArray(array) if kind is None else _adopted(array, kind)
+
+
+def _check_bytes(name: str, dtype: str, shape: Sequence[int], given: int, itemsize: int) -> None:
+    wanted = int(np.prod(shape, dtype=np.int64)) * itemsize
+    if given != wanted:
+        raise ModelError(
+            f"tensor {name!r} of dtype {dtype} and shape {tuple(shape)} takes {wanted} bytes, but has {given}"
+        )
+
+
+def _external(proto: Any, files: Files) -> memoryview:
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    data = files[entries.get("location", wire.SELF)]
+    offset = int(entries.get("offset", 0))
+    end = offset + int(entries["length"]) if "length" in entries else len(data)
+    if end > len(data):
+        raise ModelError(f"tensor {proto.name!r} ends at byte {end} of a file of {len(data)}: it is cut off")
+    return data[offset:end]
+
+
+def _parsed(proto: Any, raw: Any) -> Value:
+    """What isn't a plain row of bytes: strings, elements that share bytes, numbers in fields of their own."""
+    onnx = package()
+    if proto.data_location == EXTERNAL:
+        copy = onnx.TensorProto()
+        copy.CopyFrom(proto)
+        copy.ClearField("external_data")
+        copy.data_location, copy.raw_data = 0, bytes(raw)
+        proto = copy
+    try:
+        array = onnx.numpy_helper.to_array(proto)
+    except ValueError as error:
+        raise ModelError(f"tensor {proto.name!r} of shape {tuple(proto.dims)} is malformed: {error}") from None
+    return from_array(array)
+
+
+def _adopted(array: Array, kind: Any) -> Tensor:
+    """A tensor on NUMPY that uses the memory of an array in the storage dtype."""
+    with recording(None):
+        storage = get_device(HOST).from_numpy(array, copy=False)
+        return Tensor(build.buffer(storage, array.shape, kind, HOST))
+
+
+def from_array(array: Array) -> Tensor | HostArray:
+    """A NumPy array, of ml_dtypes too, as a value on the host."""
+    if array.dtype.name == "bfloat16":
+        return _adopted(np.ascontiguousarray(array).view(np.uint16).reshape(array.shape), bfloat16)
+    if array.dtype.kind in "biuf" and array.dtype.isnative and array.dtype.name in ELEMENT_TYPES.values():
+        if array.dtype.type.__module__ == "numpy":
+            return on_host(array)
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+    return HostArray(array)
+
+
+def to_array(value: Any) -> Any:
+    """A value as what NumPy users know: an array, of ml_dtypes where NumPy lacks the dtype; a list; None."""
+    if isinstance(value, list):
+        return [to_array(v) for v in value]
+    if isinstance(value, HostArray):
+        return value.array
+    if isinstance(value, Tensor) and value.dtype == bfloat16:
+        import ml_dtypes
+
+        return value.numpy().astype(ml_dtypes.bfloat16)
+    return value.numpy() if isinstance(value, Tensor) else value
