@@ -7,31 +7,26 @@ CUDA graphs: then one call starts them all.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
-
 from dawdle import config
 from dawdle.codegen.render.cuda import PRELUDE
 from dawdle.codegen.target import Target
 from dawdle.dtype import Array
-from dawdle.errors import DeviceError, OutOfMemoryError
-from dawdle.lazy.buffer import Storage
-from dawdle.runtime.allocator import Allocator, Buffer, Chunk, size_text
-from dawdle.runtime.compiled import CompiledDevice
+from dawdle.errors import DeviceError
+from dawdle.runtime.accelerator import Accelerator
+from dawdle.runtime.allocator import Allocator, Buffer, Chunk
+from dawdle.runtime.compiled import Launcher
 from dawdle.runtime.compiler import Source
 from dawdle.runtime.cudadriver import Driver, PycudaDriver, pycuda
 from dawdle.runtime.library import cores
-from dawdle.runtime.modules import ModuleBatch, ModuleLibrary
+from dawdle.runtime.modules import ModuleLibrary
 from dawdle.runtime.nvrtc import FLAGS, CudaCompiler, architecture, find_compiler
 from dawdle.runtime.plan import KernelStep, PlannedKernel
-from dawdle.runtime.profile import Ceilings, remembered
-from dawdle.runtime.trace import note_storage
 
 MAX_LOCAL = 256  # threads of a block; more seldom pay
 MAX_PARAMS = 500  # pointers in the 4 KiB that a kernel's parameters may take
@@ -190,22 +185,23 @@ class CudaLauncher:
                 return
 
 
-class CudaDevice(CompiledDevice):
-    """Memory is the device's. Raises CompileError where nothing can compile for it.
+class CudaDevice(Accelerator):
+    """Raises CompileError where nothing can compile for it.
 
     ``driver`` is how it is reached; ``library`` makes its modules.
     """
 
+    api = "CUDA"
+    uploads_later = False
+
     def __init__(self, name: str, driver: Driver, library: ModuleLibrary[Any] | None = None) -> None:
-        self.name = name
+        description = f"{driver.description} {'.'.join(map(str, driver.capability))}"
+        target = target_of(driver.capability, driver.processors, driver.max_local, driver.local_bytes)
+        library = library or CubinLibrary(driver, find_compiler(driver.version))
+        super().__init__(name, description, library, target)
         self.driver = driver
-        self.description = f"{driver.description} {'.'.join(map(str, driver.capability))}"
-        self.library = library or CubinLibrary(driver, find_compiler(driver.version))
-        self.store = self.library.store
-        self.target = target_of(driver.capability, driver.processors, driver.max_local, driver.local_bytes)
         self.allocator = Allocator(name, self._reserve, driver.memory, "the device's memory", True)
         self._lock = threading.RLock()
-        self._process = os.getpid()
 
     # memory
 
@@ -214,37 +210,22 @@ class CudaDevice(CompiledDevice):
             memory = Memory(self.driver, capacity)
         return Chunk(memory.address, capacity, memory)
 
-    def from_numpy(self, array: Array, copy: bool = True) -> Storage:
-        buffer = self.allocator.allocate(array.nbytes)
-        self.write(buffer, 0, np.ascontiguousarray(array))
-        note_storage(buffer)
-        return buffer
+    def upload(self, data: Array, buffer: Buffer, offset: int) -> None:
+        with self.working():
+            self.driver.upload(buffer.address + offset, data)
 
-    def write(self, buffer: Buffer, offset: int, array: Array) -> None:
-        if array.nbytes:
-            with self.working():
-                self.driver.upload(buffer.address + offset, array.reshape(-1).view(np.uint8))
-
-    def read(self, buffer: Buffer, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        result: Array = np.empty(shape, dtype)
-        if result.nbytes:
-            with self.working():
-                self.driver.download(result.reshape(-1).view(np.uint8), buffer.address + offset)
-        return result
-
-    def to_numpy(self, storage: Storage, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        assert isinstance(storage, Buffer)
-        return self.read(storage, 0, dtype, shape)
+    def download(self, buffer: Buffer, offset: int, data: Array) -> None:
+        with self.working():
+            self.driver.download(data, buffer.address + offset)
 
     # kernels
 
-    def batch(self) -> ModuleBatch:
-        return ModuleBatch(self.library)
+    def launcher(self, step: KernelStep, modules: dict[str, Any]) -> CudaLauncher:
+        return CudaLauncher(self, step, modules)
 
-    def link(self, steps: Sequence[KernelStep]) -> list[CudaLauncher]:
+    def link(self, steps: Sequence[KernelStep]) -> list[Launcher]:
         with self._translated():
-            modules = self.library.load(Source(k.name, k.source) for s in steps for k in s.kernels)
-            return [CudaLauncher(self, s, modules) for s in steps]
+            return super().link(steps)
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
@@ -254,11 +235,7 @@ class CudaDevice(CompiledDevice):
 
     @contextlib.contextmanager
     def _translated(self) -> Iterator[None]:
-        if os.getpid() != self._process:
-            raise DeviceError(
-                f"device {self.name} was opened before this process was forked, and CUDA doesn't survive"
-                " that; open it in the child only, or start processes with multiprocessing's 'spawn'"
-            )
+        self.check_process()
         try:
             yield
         except self.driver.errors as e:
@@ -271,30 +248,11 @@ class CudaDevice(CompiledDevice):
         library = self.library
         return library.assembly(source) if isinstance(library, CubinLibrary) else super().assembly(source)
 
-    # measuring
-
-    def ceilings(self, again: bool = False) -> Ceilings:
-        label = "".join(c if c.isalnum() else "-" for c in self.description)
-        return remembered(self.store, label, self._measure, again)
-
-    def _measure(self) -> Ceilings:
-        """The rate of float32 multiply-adds in registers, and of copying."""
-        groups, local = 16 * self.target.threads, self.target.max_local
-        flops = 2 * CHAINS * STEPS * groups * local
-        peak = PlannedKernel("dawdle_peak", PEAK, 0, True, flops, 0, (), (groups, local))
-        copy = PlannedKernel("dawdle_copy", COPY, 0, True, 0, 2 * COPIED, (), (groups, local))
-        step = KernelStep((peak, copy), (((0, 0),), ((0, 0), (1, 0))), ((0, 1), (1, 2)))
-        (launcher,) = self.link([step])
-        buffers = self._scratch()
-        times = np.min([launcher.profile(buffers) for _ in range(5)], axis=0) * 1e-9
-        return Ceilings(self.target.threads, peak.flops / times[0], copy.nbytes / times[1])
-
-    def _scratch(self) -> list[Buffer]:
-        try:
-            return [self.allocator.allocate(COPIED) for _ in range(2)]
-        except OutOfMemoryError as e:
-            needed = size_text(2 * COPIED)
-            raise OutOfMemoryError(f"measuring how fast {self.name} is needs {needed}: {e}") from None
+    def measuring(self) -> tuple[PlannedKernel, PlannedKernel]:
+        launch = (16 * self.target.threads, self.target.max_local)
+        flops = 2 * CHAINS * STEPS * launch[0] * launch[1]
+        peak = PlannedKernel("dawdle_peak", PEAK, 0, True, flops, 0, (), launch)
+        return peak, PlannedKernel("dawdle_copy", COPY, 0, True, 0, 2 * COPIED, (), launch)
 
 
 _CHAIN = [f"a{i}" for i in range(CHAINS)]

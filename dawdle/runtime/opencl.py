@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import warnings
 from collections import deque
@@ -17,6 +16,7 @@ from dawdle.codegen.render.opencl import PRELUDE
 from dawdle.dtype import Array
 from dawdle.errors import DeviceError, OutOfMemoryError
 from dawdle.lazy.buffer import Storage
+from dawdle.runtime.accelerator import Accelerator
 from dawdle.runtime.allocator import Allocator, Buffer, Chunk, size_class, size_text
 from dawdle.runtime.clplatform import (
     build_apart,
@@ -30,12 +30,9 @@ from dawdle.runtime.clplatform import (
     options,
     pyopencl,
 )
-from dawdle.runtime.compiled import CompiledDevice, no_fp64
-from dawdle.runtime.compiler import Source
-from dawdle.runtime.modules import Damaged, ModuleBatch, ModuleLibrary, Rejected
+from dawdle.runtime.compiled import no_fp64
+from dawdle.runtime.modules import Damaged, ModuleLibrary, Rejected
 from dawdle.runtime.plan import KernelStep, PlannedKernel
-from dawdle.runtime.profile import Ceilings, remembered
-from dawdle.runtime.trace import note_storage
 
 AHEAD = 32  # stretches of kernels that may wait in the queue
 NO_MEMORY = ("MEM_OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY", "INVALID_BUFFER_SIZE")
@@ -156,22 +153,22 @@ def _ranges(kernel: PlannedKernel, threads: int) -> tuple[tuple[int], tuple[int]
     return (threads if kernel.parallel else 1,), (1,)
 
 
-class OpenCLDevice(CompiledDevice):
-    """Memory is the device's. Raises DeviceError where there is no such device or it can't build kernels.
+class OpenCLDevice(Accelerator):
+    """Raises DeviceError where there is no such device or it can't build kernels.
 
     ``recipe`` is "cpu" or "gpu" to override what the device's kind asks for.
     """
 
+    api = "OpenCL"
+    uploads_later = True
+
     def __init__(self, name: str, device: Any, recipe: str = "") -> None:
-        self.name = name
-        self.description = description(device)
         self.cl = pyopencl()
         self.context = self.cl.Context([device])
         self.queue = self.cl.CommandQueue(self.context)
-        self.library = ProgramLibrary(device, self.context)
-        self.store = self.library.store
-        check_pocl(device, self.store)
-        self.target = detect(device, recipe)
+        library = ProgramLibrary(device, self.context)
+        check_pocl(device, library.store)
+        super().__init__(name, description(device), library, detect(device, recipe))
         self.allocator = Allocator(name, self._reserve, device.global_mem_size, "the device's memory")
         self.lock = threading.RLock()
         self._numbers = itertools.count(1)
@@ -180,7 +177,6 @@ class OpenCLDevice(CompiledDevice):
         self._profiling: Any = None
         self._waiting: deque[Any] = deque()
         self._uploads: deque[tuple[Any, Array]] = deque()
-        self._process = os.getpid()
 
     # memory
 
@@ -203,15 +199,9 @@ class OpenCLDevice(CompiledDevice):
     def from_numpy(self, array: Array, copy: bool = True) -> Storage:
         if array.dtype == np.float64 and not self.target.fp64:
             raise no_fp64(self.name, f"an array of shape {array.shape}")
-        buffer = self.allocator.allocate(array.nbytes)
-        self.write(buffer, 0, array.copy() if copy else np.ascontiguousarray(array))
-        note_storage(buffer)
-        return buffer
+        return super().from_numpy(array, copy)
 
-    def write(self, buffer: Buffer, offset: int, array: Array) -> None:
-        if not array.nbytes:
-            return
-        data = array.reshape(-1).view(np.uint8)
+    def upload(self, data: Array, buffer: Buffer, offset: int) -> None:
         with self.lock, self.errors():
             memory = buffer.chunk.owner
             event = self.cl.enqueue_copy(self.queue, memory, data, dst_offset=offset, is_blocking=False)
@@ -221,26 +211,14 @@ class OpenCLDevice(CompiledDevice):
             while self._uploads and self._uploads[0][0].command_execution_status == done:
                 self._uploads.popleft()
 
-    def read(self, buffer: Buffer, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        result: Array = np.empty(shape, dtype)
-        if result.nbytes:
-            with self.lock, self.errors():
-                data = result.reshape(-1).view(np.uint8)
-                self.cl.enqueue_copy(self.queue, data, buffer.chunk.owner, src_offset=offset)
-        return result
-
-    def to_numpy(self, storage: Storage, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        assert isinstance(storage, Buffer)
-        return self.read(storage, 0, dtype, shape)
+    def download(self, buffer: Buffer, offset: int, data: Array) -> None:
+        with self.lock, self.errors():
+            self.cl.enqueue_copy(self.queue, data, buffer.chunk.owner, src_offset=offset)
 
     # kernels
 
-    def batch(self) -> ModuleBatch:
-        return ModuleBatch(self.library)
-
-    def link(self, steps: Sequence[KernelStep]) -> list[OpenCLLauncher]:
-        programs = self.library.load(Source(k.name, k.source) for s in steps for k in s.kernels)
-        return [OpenCLLauncher(self, s, programs) for s in steps]
+    def launcher(self, step: KernelStep, modules: dict[str, Any]) -> OpenCLLauncher:
+        return OpenCLLauncher(self, step, modules)
 
     def started(self, event: Any) -> None:
         """Note the last command of a stretch of kernels, so that Python doesn't run ahead without end."""
@@ -258,30 +236,17 @@ class OpenCLDevice(CompiledDevice):
 
     def errors(self) -> _Errors:
         """Turns the driver's errors inside of a block into the project's own."""
-        if os.getpid() != self._process:
-            raise DeviceError(
-                f"device {self.name} was opened before this process was forked, which OpenCL doesn't survive;"
-                " open it in the child only, or start processes with multiprocessing's 'spawn'"
-            )
+        self.check_process()
         return _Errors(self)
 
-    def ceilings(self, again: bool = False) -> Ceilings:
-        return remembered(self.store, self.target.kind, self._measure, again)
-
-    def _measure(self) -> Ceilings:
-        """The rate of float32 multiply-adds in registers, and of copying."""
+    def measuring(self) -> tuple[PlannedKernel, PlannedKernel]:
         gpu = self.target.kind == "gpu"
         lanes = 1 if gpu else self.target.lanes(4)
         items = self.target.threads * (16 * self.target.max_local if gpu else 1)
         launch = (items // self.target.max_local, self.target.max_local) if gpu else None
         flops = 2 * CHAINS * STEPS * lanes * items
         peak = PlannedKernel("dawdle_peak", _peak(lanes), 0, True, flops, 0, (), launch)
-        copy = PlannedKernel("dawdle_copy", COPY, 0, True, 0, 2 * COPIED, (), launch)
-        step = KernelStep((peak, copy), (((0, 0),), ((0, 0), (1, 0))), ((0, 1), (1, 2)))
-        (launcher,) = self.link([step])
-        buffers = [self.allocator.allocate(COPIED) for _ in range(2)]
-        times = np.min([launcher.profile(buffers) for _ in range(5)], axis=0) * 1e-9
-        return Ceilings(self.target.threads, float(peak.flops / times[0]), float(copy.nbytes / times[1]))
+        return peak, PlannedKernel("dawdle_copy", COPY, 0, True, 0, 2 * COPIED, (), launch)
 
 
 class _Errors:
