@@ -1,1 +1,305 @@
-"""RNN, GRU and LSTM."""
+"""RNN, GRU and LSTM: one step composed from tensor operations, repeated over time.
+
+The products with the inputs of all times and directions are one matrix product before the first step. A step
+reads its share of them through an index that lies in memory, so that all steps are the same kernels. Both
+directions take their steps together, the backward one on reversed inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dawdle.errors import ModelError
+from dawdle.onnx.registry import Node, operator
+from dawdle.tensor import Tensor
+
+Activation = Callable[[Tensor], Tensor]
+State = tuple[Tensor, ...]
+Step = Callable[["Cell", Tensor, State], State]
+
+REALIZE_FROM = 16  # steps from which on each is computed at once, so that no schedule grows with their number
+
+# name -> (function of x, alpha and beta; the default of alpha; that of beta)
+ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float | None, float | None]] = {
+    "affine": (lambda x, alpha, beta: x * alpha + beta, 1.0, 0.0),
+    "elu": (lambda x, alpha, beta: x.elu(alpha), 1.0, None),
+    "hardsigmoid": (lambda x, alpha, beta: (x * alpha + beta).clamp(0.0, 1.0), 0.2, 0.5),
+    "leakyrelu": (lambda x, alpha, beta: x.leaky_relu(alpha), 0.01, None),
+    "relu": (lambda x, alpha, beta: x.relu(), None, None),
+    "scaledtanh": (lambda x, alpha, beta: (x * beta).tanh() * alpha, 1.0, 1.0),
+    "sigmoid": (lambda x, alpha, beta: x.sigmoid(), None, None),
+    "softplus": (lambda x, alpha, beta: x.softplus(), None, None),
+    "softsign": (lambda x, alpha, beta: x.softsign(), None, None),
+    "tanh": (lambda x, alpha, beta: x.tanh(), None, None),
+    "thresholdedrelu": (lambda x, alpha, beta: (x >= alpha).where(x, 0.0), 1.0, None),
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """An activation with its parameters."""
+
+    name: str
+    alpha: float
+    beta: float
+    clip: float | None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        x = x if self.clip is None else x.clamp(-self.clip, self.clip)
+        return ACTIVATIONS[self.name][0](x, self.alpha, self.beta)
+
+
+def _activations(node: Node, default: Sequence[str], directions: int) -> list[Activation]:
+    """The functions of a step, each for all directions. Those with parameters take the next of
+    ``activation_alpha`` and ``activation_beta``.
+    """
+    names = node.strings("activations", None) or tuple(default) * directions
+    if len(names) != len(default) * directions:
+        raise ModelError(f"{node}: {len(default) * directions} activations are needed, got {names}")
+    alphas, betas = (list(node.floats(f"activation_{kind}", ())) for kind in ("alpha", "beta"))
+    functions = []
+    for name in map(str.lower, names):
+        if name not in ACTIVATIONS:
+            raise ModelError(f"{node}: unknown activation {name!r}; known are {', '.join(ACTIVATIONS)}")
+        _, alpha, beta = ACTIVATIONS[name]
+        a = alphas.pop(0) if alphas and alpha is not None else alpha or 0.0
+        b = betas.pop(0) if betas and beta is not None else beta or 0.0
+        functions.append(Function(name, a, b, node.float("clip", None)))
+    return [_for_each_direction(functions[i :: len(default)]) for i in range(len(default))]
+
+
+def _for_each_direction(functions: Sequence[Function]) -> Activation:
+    """One function for (D, ...), from one for each direction."""
+    if len(set(functions)) == 1:
+        return functions[0]
+    return lambda x: Tensor.cat([f(part) for f, part in zip(functions, x.split(1, 0), strict=True)])
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a step needs: for D directions, and activations that they share."""
+
+    activations: list[Activation]
+    recurrence: Tensor  # (D, H, gates * H)
+    bias: Tensor | None  # (D, 1, gates * H), of the recurrence alone
+    peepholes: Tensor | None  # (D, 1, 3 * H)
+    input_forget: bool
+    hidden: int
+
+    def gates(self, t: Tensor) -> tuple[Tensor, ...]:
+        """The parts of the last axis that belong to each gate."""
+        return t.split(self.hidden, -1)
+
+
+def _rnn_step(cell: Cell, inputs: Tensor, state: State) -> State:
+    (f,) = cell.activations
+    return (f(inputs + state[0] @ cell.recurrence),)
+
+
+def _gru_step(cell: Cell, inputs: Tensor, state: State) -> State:
+    f, g = cell.activations
+    (h,) = state
+    update, reset, new = cell.gates(inputs)
+    both, last = cell.recurrence.split((2 * cell.hidden, cell.hidden), -1)
+    from_update, from_reset = cell.gates(h @ both)
+    z = f(update + from_update)
+    candidate = g(new + (f(reset + from_reset) * h) @ last)
+    return ((1 - z) * candidate + z * h,)
+
+
+def _gru_step_reset_after(cell: Cell, inputs: Tensor, state: State) -> State:
+    """With linear_before_reset: the reset gate scales the product instead of its operand."""
+    f, g = cell.activations
+    (h,) = state
+    update, reset, new = cell.gates(inputs)
+    product = h @ cell.recurrence
+    from_update, from_reset, from_new = cell.gates(product if cell.bias is None else product + cell.bias)
+    z = f(update + from_update)
+    candidate = g(new + f(reset + from_reset) * from_new)
+    return ((1 - z) * candidate + z * h,)
+
+
+def _lstm_step(cell: Cell, inputs: Tensor, state: State) -> State:
+    f, g, h = cell.activations
+    hidden, memory = state
+    i, o, forget, new = cell.gates(inputs + hidden @ cell.recurrence)
+    if cell.peepholes is not None:
+        to_i, to_o, to_forget = cell.gates(cell.peepholes)
+        i, forget = i + to_i * memory, forget + to_forget * memory
+    i = f(i)
+    kept = 1 - i if cell.input_forget else f(forget)
+    memory = kept * memory + i * g(new)
+    o = o if cell.peepholes is None else o + to_o * memory
+    return f(o) * h(memory), memory
+
+
+def _directions(node: Node, weight: Tensor) -> list[bool]:
+    """Whether each direction runs backwards."""
+    known = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+    direction = node.string("direction", "forward")
+    if direction not in known or len(known[direction]) != weight.shape[0]:
+        raise ModelError(f"{node}: direction {direction!r} doesn't fit weights of shape {weight.shape}")
+    return known[direction]
+
+
+def _turned(t: Tensor, backwards: Sequence[bool]) -> Tensor:
+    """(T, D, ...) with time reversed in the directions that run backwards."""
+    if all(backwards):
+        return t.flip(0)
+    if not any(backwards):
+        return t
+    parts = zip(t.split(1, 1), backwards, strict=True)
+    return Tensor.cat([part.flip(0) if back else part for part, back in parts], 1)
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The inputs that RNN, GRU and LSTM have in common, time first."""
+
+    x: Tensor  # (T, B, I)
+    weight: Tensor  # (D, gates * H, I)
+    recurrence: Tensor  # (D, gates * H, H)
+    bias: tuple[Tensor, Tensor] | None  # (D, gates * H) for the inputs, and for the recurrence
+    lengths: Tensor | None  # (B,)
+
+    def products(self, backwards: Sequence[bool], late: bool) -> Tensor:
+        """(T, D, B, gates * H): what inputs add to each step, the recurrence's bias too unless ``late``."""
+        times, batch, features = self.x.shape
+        n, rows, _ = self.weight.shape
+        flat = self.x.reshape(times * batch, features) @ self.weight.reshape(n * rows, features).T
+        out = flat.reshape(times, batch, n, rows).transpose(1, 2)
+        if self.bias is not None:
+            out = out + (self.bias[0] if late else self.bias[0] + self.bias[1]).unsqueeze(1)
+        return _turned(out, backwards).contiguous()
+
+    def alive(self, backwards: Sequence[bool]) -> Tensor | None:
+        """(T, D, B, 1): whether a sequence has a step at that time."""
+        if self.lengths is None:
+            return None
+        times, batch = self.x.shape[:2]
+        clock = Tensor.arange(times, dtype=self.lengths.dtype, device=self.x.device).reshape(-1, 1, 1, 1)
+        within = (clock < self.lengths.reshape(-1, 1)).expand(times, len(backwards), batch, 1)
+        return _turned(within, backwards).contiguous()
+
+
+def _layer(
+    node: Node, x: Tensor, weight: Tensor, recurrence: Tensor, bias: Tensor | None, lengths: Tensor | None
+) -> Layer:
+    halves = None if bias is None else bias.split(weight.shape[1], 1)
+    return Layer(
+        x.transpose(0, 1) if _by_batch(node) else x,
+        weight,
+        recurrence,
+        None if halves is None else (halves[0], halves[1]),
+        lengths,
+    )
+
+
+def _by_batch(node: Node) -> bool:
+    """Whether the batch comes first."""
+    return node.int("layout", 0) == 1
+
+
+def _run(
+    node: Node,
+    layer: Layer,
+    step: Step,
+    default: Sequence[str],
+    initial: Sequence[Tensor | None],
+    peepholes: Tensor | None = None,
+    late: bool = False,
+) -> tuple[Tensor, ...]:
+    """(all outputs, the last state...), in the node's layout."""
+    backwards = _directions(node, layer.weight)
+    n, hidden = len(backwards), layer.recurrence.shape[-1]
+    zeros = node.constant(np.zeros((n, layer.x.shape[1], hidden), np.float32)).cast(layer.x.dtype)
+    state = tuple(zeros if t is None else t.transpose(0, 1) if _by_batch(node) else t for t in initial)
+    cell = Cell(
+        _activations(node, default, n),
+        layer.recurrence.mT,
+        layer.bias[1].unsqueeze(1) if late and layer.bias else None,
+        None if peepholes is None else peepholes.unsqueeze(1),
+        node.flag("input_forget", 0),
+        hidden,
+    )
+    rows, state = _unrolled(node, cell, step, layer.products(backwards, late), layer.alive(backwards), state)
+    outputs = _turned(Tensor.stack(rows) if rows else zeros.unsqueeze(0)[:0], backwards)
+    if _by_batch(node):
+        return outputs.permute(2, 0, 1, 3), *[t.transpose(0, 1) for t in state]
+    return outputs, *state
+
+
+def _unrolled(
+    node: Node, cell: Cell, step: Step, products: Tensor, alive: Tensor | None, state: State
+) -> tuple[list[Tensor], State]:
+    """The output of each step, and the last state. A sequence that has ended keeps its state and gives 0."""
+    times = products.shape[0]
+    outputs = []
+    for t in range(times):
+        new = step(cell, _at(node, products, t), state)
+        if alive is None:
+            outputs.append(new[0])
+        else:
+            mask = _at(node, alive, t)
+            outputs.append(mask.where(new[0], 0.0))
+            new = tuple(mask.where(now, before) for now, before in zip(new, state, strict=True))
+        state = new
+        if times >= REALIZE_FROM:
+            outputs[-1].realize(*state)
+    return outputs, state
+
+
+def _at(node: Node, table: Tensor, t: int) -> Tensor:
+    """``table[t]``, by an index in memory: a number would make each step a kernel of its own."""
+    if table.shape[0] == 1:
+        return table[0]
+    return table[node.constant(np.full(1, t))][0]
+
+
+@operator("RNN")
+def rnn(
+    node: Node,
+    x: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    hidden: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    layer = _layer(node, x, weight, recurrence, bias, lengths)
+    return _run(node, layer, _rnn_step, ("Tanh",), (hidden,))
+
+
+@operator("GRU")
+def gru(
+    node: Node,
+    x: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    hidden: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    layer = _layer(node, x, weight, recurrence, bias, lengths)
+    after = node.flag("linear_before_reset", 0)
+    step = _gru_step_reset_after if after else _gru_step
+    return _run(node, layer, step, ("Sigmoid", "Tanh"), (hidden,), late=after)
+
+
+@operator("LSTM")
+def lstm(
+    node: Node,
+    x: Tensor,
+    weight: Tensor,
+    recurrence: Tensor,
+    bias: Tensor | None = None,
+    lengths: Tensor | None = None,
+    hidden: Tensor | None = None,
+    memory: Tensor | None = None,
+    peepholes: Tensor | None = None,
+) -> tuple[Tensor, ...]:
+    layer = _layer(node, x, weight, recurrence, bias, lengths)
+    return _run(node, layer, _lstm_step, ("Sigmoid", "Tanh", "Tanh"), (hidden, memory), peepholes)
