@@ -21,6 +21,8 @@ from dawdle.nn.losses import (
 )
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
+from dawdle.tensor.gridsample import affine_grid, grid_sample
+from dawdle.tensor.resample import interpolate
 
 Sizes = int | Sequence[int]
 
@@ -308,10 +310,11 @@ def _precision(x: Tensor) -> float:
 
 # fmt: off
 __all__ = [
-    "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d",
-    "conv2d", "conv3d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "group_norm", "hardsigmoid",
-    "hardswish", "huber_loss", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax",
-    "max_pool2d", "mish", "mse_loss", "nll_loss", "prelu", "relu", "relu6", "rms_norm", "selu", "sigmoid",
-    "silu", "smooth_l1_loss", "softmax", "softplus", "tanh",
+    "affine_grid", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "conv1d", "conv2d", "conv3d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "grid_sample",
+    "group_norm", "hardsigmoid", "hardswish", "huber_loss", "interpolate", "kl_div", "l1_loss",
+    "layer_norm", "leaky_relu", "linear", "log_softmax", "max_pool2d", "mish", "mse_loss", "nll_loss",
+    "prelu", "relu", "relu6", "rms_norm", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax",
+    "softplus", "tanh",
 ]
 # fmt: on

@@ -39,6 +39,7 @@ class Composite(Enum):
     RELU = "relu"
     CLAMP = "clamp"
     CAT = "cat"
+    RESAMPLE = "resample"
 
 
 class _Mode(threading.local):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dawdle.tensor import convolution, linalg
+from dawdle.tensor import convolution, gridsample, linalg, resample
 from dawdle.tensor import normalize as normalization
 
 
@@ -16,6 +16,7 @@ class Products:
     conv1d = conv2d = conv3d = convolution.conv
     conv_transpose1d = conv_transpose2d = conv_transpose3d = convolution.conv_transpose
     max_pool2d, avg_pool2d = convolution.max_pool, convolution.avg_pool
+    interpolate, grid_sample = resample.interpolate, gridsample.grid_sample
     batchnorm, layernorm, rms_norm, normalize = (
         normalization.batchnorm, normalization.layernorm, normalization.rms_norm, normalization.normalize
     )  # fmt: skip
