@@ -15,6 +15,7 @@ from dawdle.codegen.linear import (
     Known,
     Terms,
     add,
+    below,
     bounds,
     divisor,
     idiv,
@@ -27,7 +28,6 @@ from dawdle.codegen.linear import (
     mul,
     order_key,
     ordered,
-    postorder,
     scaled,
     steps,
     sub,
@@ -280,7 +280,7 @@ def _rule_for(n: Expr) -> Callable[..., Expr] | None:
 def _above_atoms(e: Expr, known: Known) -> Expr:
     """``e``, which is canonical, once more under what is known; what lies below opaque atoms stays."""
     done: dict[Expr, Expr] = {}
-    for n in postorder(e, lambda n: _rule_for(n) is not None):
+    for n in below(e, lambda n: _rule_for(n) is not None):
         rule = _rule_for(n)
         done[n] = n if rule is None else rule(*(done[s] for s in n.src), known)
     return done[e]

@@ -20,6 +20,7 @@ from itertools import combinations
 
 from dawdle.codegen.expr import INDEX, Expr, X, const, make
 from dawdle.lazy.ops import Op
+from dawdle.lazy.walk import postorder
 
 Interval = tuple[int | None, int | None]  # inclusive; None: unbounded
 Known = Mapping[Expr, Interval]
@@ -66,21 +67,9 @@ def _linear(e: Expr) -> bool:
     return e.op in (Op.ADD, Op.SUB, Op.NEG, Op.CONST)
 
 
-def postorder(root: Expr, descend: Callable[[Expr], bool]) -> list[Expr]:
+def below(root: Expr, descend: Callable[[Expr], bool]) -> list[Expr]:
     """The nodes below ``root``, operands first, but not the operands of nodes that ``descend`` refuses."""
-    order: list[Expr] = []
-    seen: set[Expr] = set()
-    stack = [(root, False)]
-    while stack:
-        node, expanded = stack.pop()
-        if expanded:
-            order.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            if descend(node):
-                stack.extend((s, False) for s in node.src)
-    return order
+    return postorder([root], lambda node: node.src if descend(node) else ())
 
 
 def terms_of(e: Expr) -> tuple[Terms, int]:
@@ -92,7 +81,7 @@ def terms_of(e: Expr) -> tuple[Terms, int]:
     weight = {e: 1}
     terms: Terms = {}
     offset = 0
-    for n in reversed(postorder(e, _linear)):  # users before operands
+    for n in reversed(below(e, _linear)):  # users before operands
         k = weight[n]
         if n.op is Op.CONST and _linear(n):
             offset += k * n.arg
@@ -309,7 +298,7 @@ def _leaf_bounds(e: Expr) -> Interval:
 def bounds(e: Expr, known: Known | None = None) -> Interval:
     """Inclusive bounds of an index expression over all values of its ranges; None where there is none."""
     found: dict[Expr, Interval] = {}
-    order = postorder(e, lambda n: n.op in _BOUNDS and is_index(n) and (bool(known) or n not in _bounds))
+    order = below(e, lambda n: n.op in _BOUNDS and is_index(n) and (bool(known) or n not in _bounds))
     for n in order:
         if not known and n in _bounds:
             found[n] = _bounds[n]
@@ -337,7 +326,7 @@ def interval(terms: Terms, offset: int, known: Known | None) -> Interval:
 
 def is_tame(e: Expr) -> bool:
     """Whether ``e`` is made of ranges and loop variables only."""
-    for n in [] if e in _tame else postorder(e, lambda n: n not in _tame and n.op in _TAME and is_index(n)):
+    for n in [] if e in _tame else below(e, lambda n: n not in _tame and n.op in _TAME and is_index(n)):
         if n not in _tame:
             leaf = n.op in (X.RANGE, X.VAR, Op.CONST)
             _tame[n] = leaf or (n.op in _TAME and is_index(n) and all(_tame[s] for s in n.src))

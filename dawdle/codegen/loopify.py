@@ -59,10 +59,9 @@ class _Loopify(Placement):
             group.append(n)
         accumulators = {}
         for m in group:
-            name, lanes = self.name("acc"), max(m.lanes, self.lanes_of(m))
-            start = broadcast(identity_of(m.arg[0], m.dtype), lanes)
-            self.emit(loop.Alloc(name, m.dtype, 1, "register", lanes))
-            self.emit(loop.Store(name, const(0), start))
+            lanes = max(m.lanes, self.lanes_of(m))
+            name, made = self.register(m.dtype, broadcast(identity_of(m.arg[0], m.dtype), lanes))
+            self.scopes[-1].body.extend(made)
             accumulators[m] = expr.make(X.LOAD, (const(0),), name, m.dtype, lanes)
         loops = [r for r in ranges if r not in self.unrolled]
         for r in loops:
@@ -153,9 +152,8 @@ class _Loopify(Placement):
             name = self.states[key] = self.name("state")
             outside.append(self.scratch_array(name, n, size, lanes))
         else:
-            name = self.name("acc")
-            outside.append(loop.Alloc(name, n.dtype, 1, "register", lanes))
-            outside.append(loop.Store(name, const(0), broadcast(identity_of(n.arg[0], n.dtype), lanes)))
+            name, made = self.register(n.dtype, broadcast(identity_of(n.arg[0], n.dtype), lanes))
+            outside.extend(made)
         return name
 
     def scratch_array(self, name: str, like: Expr, size: int, lanes: int = 1) -> loop.Alloc:
@@ -206,8 +204,7 @@ class _Loopify(Placement):
                 if n.op in (X.REDUCE, X.SCAN) and self.ranges_of(n) <= self.scopes[-1].opened:
                     self.value(n)
             valid = self.value(s.valid)
-            self.scopes.append(Scope(self.scopes[-1].opened, None))
-            self.guarded = True
+            self.scopes.append(Scope(self.scopes[-1].opened, None, guard=True))
         lanes = s.index.free & self.vectors
         v = next(iter(lanes), None)
         if v is None:
@@ -220,7 +217,6 @@ class _Loopify(Placement):
             raise AssertionError(f"{v} is a vector range, but {s.index} doesn't step by 1 with it")
         if valid is not None:
             scope = self.scopes.pop()
-            self.guarded = False
             self.emit(loop.If(valid, tuple(scope.body)))
 
     def fill(self, at: Range | None) -> None:

@@ -13,6 +13,7 @@ from dawdle.codegen import expr, loop
 from dawdle.codegen.algebra import add, bounds, coefficient, mul, simplify, without
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
 from dawdle.codegen.kernel import Kernel
+from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
 
 IDS = ("group", "local")
@@ -22,11 +23,12 @@ GROUP, LOCAL = expr.var("group_id"), expr.var("local_id")
 
 
 class Scope:
-    """The body of a loop under construction."""
+    """The body of a loop under construction, or of a condition (``guard``) in a loop's body."""
 
-    def __init__(self, opened: frozenset[Range], innermost: Range | None) -> None:
+    def __init__(self, opened: frozenset[Range], innermost: Range | None, guard: bool = False) -> None:
         self.opened = opened
         self.innermost = innermost
+        self.guard = guard
         self.body: list[loop.Stmt] = []
         self.values: dict[Expr, Expr] = {}
 
@@ -47,7 +49,7 @@ class Placement(ABC):
         self.counter: Counter[str] = Counter()
         self.variables: dict[Range, Expr] = {}
         self.scopes = [Scope(frozenset(), None)]
-        self.guarded = False
+        self.registers: set[str] = set()
         self.depends: dict[Expr, frozenset[Range]] = {}
         self.uses: Counter[Expr] = Counter()
         self.nesting: dict[Expr, int] = {}
@@ -87,9 +89,8 @@ class Placement(ABC):
         needed = self.ranges_of(e)
         for i, scope in enumerate(self.scopes):
             if needed <= scope.opened:
-                if self.guarded and i == len(self.scopes) - 2 and e.op not in (X.REDUCE, X.SCAN):
-                    return i + 1
-                return i
+                guarded = i + 1 < len(self.scopes) and self.scopes[i + 1].guard
+                return i + 1 if guarded and e.op not in (X.REDUCE, X.SCAN) else i
         missing = needed - self.scopes[-1].opened
         raise AssertionError(f"{e} needs loops over {missing} that are not open")
 
@@ -141,7 +142,7 @@ class Placement(ABC):
         """The value of ``e`` if it was placed already; what stands before a guard serves inside of it too."""
         level = self.level(e)
         known = self.scopes[level].values.get(e)
-        if known is None and self.guarded and level == len(self.scopes) - 1:
+        if known is None and self.scopes[level].guard:
             known = self.scopes[level - 1].values.get(e)
         return known
 
@@ -150,7 +151,6 @@ class Placement(ABC):
         level = self.level(n)
         inner = self.scopes[level + 1 :]
         del self.scopes[level + 1 :]
-        guarded, self.guarded = self.guarded, self.guarded and not inner
         result = self.translate(n)
         scope = self.scopes[level]
         depth = 1 + max((self.nesting.get(s, 0) for s in result.src), default=0)
@@ -162,10 +162,16 @@ class Placement(ABC):
         self.nesting[result] = depth
         scope.values[n] = result
         self.scopes += inner
-        self.guarded = guarded
 
     def is_register(self, e: Expr) -> bool:
-        return e.op is X.LOAD and e.arg.startswith("acc")
+        return e.op is X.LOAD and e.arg in self.registers
+
+    def register(self, dtype: DType, start: Expr) -> tuple[str, list[loop.Stmt]]:
+        """A variable that holds ``start``: its name, and the statements that make it."""
+        name = self.name("acc")
+        self.registers.add(name)
+        made = [loop.Alloc(name, dtype, 1, "register", start.lanes), loop.Store(name, const(0), start)]
+        return name, made
 
     def translate(self, n: Expr) -> Expr:
         if n.op is X.RANGE:

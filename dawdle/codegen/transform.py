@@ -56,24 +56,43 @@ def _replace_range(k: Kernel, r: Range, by: Expr, new: tuple[Range, ...], note: 
     return out
 
 
-def split(k: Kernel, r: Range, factor: int, name: str = "") -> tuple[Kernel, Range, Range]:
+TAILS: dict[str, Callable[[Expr, Expr, Range, int], Expr]] = {
+    "shift": lambda start, i, r, factor: add(minimum(start, const(r.extent - factor)), i),
+    "clamp": lambda start, i, r, factor: minimum(add(start, i), const(r.extent - 1)),
+    "guard": lambda start, i, r, factor: add(start, i),
+}
+
+
+def split(
+    k: Kernel, r: Range, factor: int, name: str = "", tail: str = "shift"
+) -> tuple[Kernel, Range, Range]:
     """``for r`` → ``for outer, for inner`` with ``inner`` running over ``factor`` values.
 
-    The last tile of an output range shifts inwards where the extent isn't a multiple, and computes some
-    values again. A reduction's range is lengthened instead, and its body masked.
+    ``tail`` says what happens where the extent of an output range isn't a multiple. "shift": the last tile
+    starts earlier, and computes some values again. "clamp": what lies beyond the end computes the last value
+    again. "guard": nothing is computed there, for stores that must not be repeated. A reduction's range is
+    lengthened instead, and its body masked.
     """
     tiles = -(-r.extent // factor)
     outer, inner = Range(f"{name or r.name}o", tiles), Range(f"{name or r.name}i", factor)
-    start = mul(range_(outer), const(factor))
-    note = f"split {r!r} by {factor}"
-    if tiles * factor != r.extent and r in k.ranges:
-        if factor > r.extent:
-            raise ValueError(f"cannot split {r!r} into tiles of {factor}")
-        start = minimum(start, const(r.extent - factor))
-    k = _replace_range(k, r, add(start, range_(inner)), (outer, inner), note)
-    if tiles * factor != r.extent and outer not in k.ranges:
-        k = _mask_reduction(k, outer, less(add(start, range_(inner)), const(r.extent)))
+    start, i = mul(range_(outer), const(factor)), range_(inner)
+    ragged, output = tiles * factor != r.extent, r in k.ranges
+    if ragged and output and tail == "shift" and factor > r.extent:
+        raise ValueError(f"cannot split {r!r} into tiles of {factor}")
+    place = TAILS[tail](start, i, r, factor) if ragged and output else add(start, i)
+    k = _replace_range(k, r, place, (outer, inner), f"split {r!r} by {factor}")
+    inside = less(add(start, i), const(r.extent))
+    if ragged and not output:
+        k = _mask_reduction(k, outer, inside)
+    elif ragged and tail == "guard":
+        k = _mask_loads(_guard_stores(k, inside), outer, inside)
     return k, outer, inner
+
+
+def _guard_stores(k: Kernel, inside: Expr) -> Kernel:
+    """Let the kernel store nothing outside of ``inside``."""
+    stores = [replace(s, valid=inside if s.valid is None else and_(inside, s.valid)) for s in k.stores]
+    return k.with_(stores=tuple(stores))
 
 
 def lengthen(k: Kernel, r: Range, extent: int) -> tuple[Kernel, Range]:
@@ -81,6 +100,11 @@ def lengthen(k: Kernel, r: Range, extent: int) -> tuple[Kernel, Range]:
     longer = Range(r.name, extent)
     k = _replace_range(k, r, range_(longer), (longer,), f"lengthen {r!r} to {extent}")
     return _mask_reduction(k, longer, less(range_(longer), const(r.extent))), longer
+
+
+def _masked_load(e: Expr, inside: Expr) -> Expr:
+    """A load that gives zero outside of ``inside``."""
+    return expr.load(e.arg, e.src[0], e.dtype, inside if len(e.src) == 1 else and_(e.src[1], inside))
 
 
 def _mask_reduction(k: Kernel, r: Range, inside: Expr) -> Kernel:
@@ -96,8 +120,7 @@ def _mask_reduction(k: Kernel, r: Range, inside: Expr) -> Kernel:
 
     def rule(e: Expr) -> Expr:
         if e.op is X.LOAD and r in e.src[0].free:
-            valid = inside if len(e.src) == 1 else and_(e.src[1], inside)
-            return expr.load(e.arg, e.src[0], e.dtype, valid)
+            return _masked_load(e, inside)
         if e.op is X.REDUCE and r in e.arg[1]:
             (op, ranges), body, neutral = e.arg, e.src[0], identity_of(e.arg[0], e.dtype)
             if op is Op.ADD and body.op is Op.MUL:
@@ -201,31 +224,11 @@ def group_reduction(k: Kernel, r: Range, threads: int) -> Kernel:
     return mark(_map_exprs(k, rule, f"share {r!r} among {threads} threads"), own, "local")
 
 
-def clamp_split(k: Kernel, r: Range, factor: int, name: str = "") -> tuple[Kernel, Range, Range]:
-    """As :func:`split`, but what lies beyond the end of an output range computes its last element again."""
-    outer, inner = Range(f"{name or r.name}o", -(-r.extent // factor)), Range(f"{name or r.name}i", factor)
-    place = add(mul(range_(outer), const(factor)), range_(inner))
-    place = minimum(place, const(r.extent - 1))
-    return _replace_range(k, r, place, (outer, inner), f"split {r!r} by {factor}, clamped"), outer, inner
-
-
-def guard_split(k: Kernel, r: Range, factor: int) -> tuple[Kernel, Range, Range]:
-    """As :func:`split`, but nothing is computed beyond the end: for stores that must not be repeated."""
-    outer, inner = Range(f"{r.name}o", -(-r.extent // factor)), Range(f"{r.name}i", factor)
-    place = add(mul(range_(outer), const(factor)), range_(inner))
-    k = _replace_range(k, r, place, (outer, inner), f"split {r!r} by {factor}, guarded")
-    if outer.extent * factor == r.extent:
-        return k, outer, inner
-    inside = less(place, const(r.extent))
-    stores = [replace(s, valid=inside if s.valid is None else and_(inside, s.valid)) for s in k.stores]
-    return _mask_loads(k.with_(stores=tuple(stores)), outer, inside), outer, inner
-
-
 def _mask_loads(k: Kernel, r: Range, inside: Expr) -> Kernel:
     def rule(e: Expr) -> Expr:
         if e.op is not X.LOAD or r not in e.src[0].free:
             return e
-        return expr.load(e.arg, e.src[0], e.dtype, inside if len(e.src) == 1 else and_(e.src[1], inside))
+        return _masked_load(e, inside)
 
     return _map_exprs(k, rule, f"mask loads over {r!r}")
 
@@ -246,8 +249,7 @@ def block_reduction(k: Kernel, r: Range, size: int) -> tuple[Kernel, Range, Rang
 
     k = _map_exprs(k, rule, f"block {r!r} by {size}")
     last = alu(Op.CMPEQ, range_(o), const(o.extent - 1))
-    stores = tuple(replace(s, valid=last if s.valid is None else and_(s.valid, last)) for s in k.stores)
-    return k.with_(stores=stores, ranges=(o, *k.ranges)), o, i
+    return _guard_stores(k, last).with_(ranges=(o, *k.ranges)), o, i
 
 
 def stage(

@@ -19,9 +19,7 @@ from dawdle.codegen.recipes.cpu import collapse, lane_size, sequential, stage_ro
 from dawdle.codegen.target import Target
 from dawdle.codegen.transform import (
     Fragment,
-    clamp_split,
     group_reduction,
-    guard_split,
     lengthen,
     mark,
     merge,
@@ -118,7 +116,7 @@ def _threads(k: Kernel, target: Target) -> Kernel:
     if flat.extent <= threads:
         return mark(k, flat, "local")
     once = any(s.how or s.valid is not None for s in k.stores)
-    k, group, own = (guard_split if once else split)(k, flat, threads)
+    k, group, own = split(k, flat, threads, tail="guard" if once else "shift")
     return mark(mark(k, group, "group"), own, "local")
 
 
@@ -144,8 +142,8 @@ def _contract_in_warps(k: Kernel, c: Contraction) -> Kernel:
     k, depth = merge_all(k, c.reduce.arg[1], "k")
     if depth.extent % MMA_DEPTH:
         k, depth = lengthen(k, depth, -(-depth.extent // MMA_DEPTH) * MMA_DEPTH)
-    k, mo, mi = clamp_split(k, m, TILE, "m")
-    k, no, ni = clamp_split(k, n, TILE, "n")
+    k, mo, mi = split(k, m, TILE, "m", "clamp")
+    k, no, ni = split(k, n, TILE, "n", "clamp")
     k, mw, mi = split(k, mi, 32, "mw")
     k, mt, mi = split(k, mi, 16, "mt")
     k, ui, g = split(k, mi, 8, "mg")
@@ -178,8 +176,8 @@ def _contract(k: Kernel, c: Contraction, target: Target) -> Kernel:
     side = min(SIDE, math.isqrt(target.max_local))
     most = TILE // SIDE * side
     tile_m, tile_n = (min(most, -(-r.extent // side) * side) for r in (m, n))
-    k, mo, mi = clamp_split(k, m, tile_m, "m")
-    k, no, ni = clamp_split(k, n, tile_n, "n")
+    k, mo, mi = split(k, m, tile_m, "m", "clamp")
+    k, no, ni = split(k, n, tile_n, "n", "clamp")
     k, mu, ml = split(k, mi, side, "mt")
     k, nu, nl = split(k, ni, side, "nt")
     k, ko, ki = split(k, depth, DEPTH)

@@ -12,6 +12,7 @@ INFIX = {
     Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.DIV: "/", Op.AND: "&", Op.OR: "|", Op.XOR: "^",
     Op.SHL: "<<", Op.SHR: ">>",
 }  # fmt: skip
+WRAPPED = {op: INFIX[op] for op in (Op.ADD, Op.SUB, Op.MUL, Op.SHL)}  # may overflow, and then wrap
 SCALAR = {
     "bool": "uint8_t", "bfloat16": "uint16_t", "float16": "uint16_t", "float32": "float", "float64": "double",
     **{f"{u}int{n}": f"{u}int{n}_t" for u in ("", "u") for n in (8, 16, 32, 64)},

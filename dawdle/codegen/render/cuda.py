@@ -9,6 +9,7 @@ from __future__ import annotations
 from dawdle.codegen import loop
 from dawdle.codegen.algebra import terms_of
 from dawdle.codegen.expr import Expr, X
+from dawdle.codegen.render.base import WRAPPED
 from dawdle.codegen.render.c import SHORT, CRenderer
 from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
@@ -117,7 +118,6 @@ WIDE = {  # one factor of it as float32
 KINDS = {"float16": "f16", "bfloat16": "bf16", "float32": "tf32"}
 RESIDENT = 512  # threads that a multiprocessor should hold at least: each may then have 128 registers
 MOST_BLOCKS = 16  # that a multiprocessor of any generation holds
-WRAPPED = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.SHL: "<<"}
 
 
 class CudaRenderer(CRenderer):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dawdle.codegen import loop
 from dawdle.codegen.expr import Expr
+from dawdle.codegen.render.base import WRAPPED
 from dawdle.codegen.render.c import LIBM, CRenderer
 from dawdle.dtype import DType, bool_
 from dawdle.lazy.ops import Op
@@ -19,7 +20,6 @@ BASE = {
     "int8": "char", "int16": "short", "int32": "int", "int64": "long",
     "uint8": "uchar", "uint16": "ushort", "uint32": "uint", "uint64": "ulong",
 }  # fmt: skip
-WRAPPED = {Op.ADD: "+", Op.SUB: "-", Op.MUL: "*", Op.SHL: "<<"}
 
 
 class OpenCLRenderer(CRenderer):
