@@ -9,6 +9,10 @@ class ShapeError(DawdleError, ValueError):
     """Shapes don't fit together, or an axis or size is out of range."""
 
 
+class ArgumentError(DawdleError, ValueError):
+    """An option has a value that the operation doesn't know."""
+
+
 class DTypeError(DawdleError, TypeError):
     """An operation doesn't accept the dtype it was given."""
 
@@ -29,6 +33,10 @@ class GradientError(DawdleError, RuntimeError):
     """A gradient was asked for where none can be computed."""
 
 
+class InterchangeError(DawdleError, BufferError):
+    """Memory can't be shared with another library in the way that was asked for."""
+
+
 class CompileError(DawdleError, RuntimeError):
     """No compiler was found, or the compiler rejected a generated kernel."""
 
@@ -39,6 +47,10 @@ class OutOfMemoryError(DawdleError, MemoryError):
 
 class JitError(DawdleError, RuntimeError):
     """A function can't be captured by ``@jit``."""
+
+
+class TransformError(DawdleError, RuntimeError):
+    """A function can't be transformed, by ``vmap`` or another transform, as it is written."""
 
 
 class StateError(DawdleError, ValueError):

@@ -21,6 +21,7 @@ class Device(ABC):
 
     name: str
     description = ""  # what it is, where the name doesn't say
+    host_memory = False  # whether its memory is the host's, so that views are no copies
     target: Target | None  # None: graphs are interpreted, no code is generated
 
     @abstractmethod

@@ -51,6 +51,7 @@ class CpuDevice(CompiledDevice):
     """Memory is the host's. Raises CompileError if no C compiler works."""
 
     name = "CPU"
+    host_memory = True
 
     def __init__(self) -> None:
         self.allocator = Allocator(self.name)

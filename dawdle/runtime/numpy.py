@@ -18,6 +18,7 @@ class NumpyDevice(Device):
     """Storage is a C-contiguous ndarray in the storage dtype."""
 
     name = "NUMPY"
+    host_memory = True
     target = None
 
     def from_numpy(self, array: Array, copy: bool = True) -> Storage:

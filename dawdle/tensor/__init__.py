@@ -4,6 +4,7 @@ beside this one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, TypeAlias
@@ -41,6 +42,23 @@ Bool: TypeAlias = bool  # the class has methods of these names
 Int: TypeAlias = int
 
 
+class Count(int):
+    """The number of elements of a shape. Calling it gives the shape, or the size of one dimension."""
+
+    shape: tuple[Int, ...]
+
+    def __new__(cls, shape: tuple[Int, ...]) -> Count:
+        out = super().__new__(cls, math.prod(shape))
+        out.shape = shape
+        return out
+
+    def __call__(self, dim: Int | None = None) -> Any:
+        return self.shape if dim is None else self.shape[axis_of(dim, len(self.shape), "size", self.shape)]
+
+    def __reduce__(self) -> Any:
+        return Count, (self.shape,)
+
+
 class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     """An array of one dtype on one device, computed when its elements are needed.
 
@@ -54,8 +72,7 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
 
     __slots__ = ("__weakref__", "_grad", "_node", "lazy")
     __hash__ = object.__hash__
-    __array_ufunc__ = None  # so that ``ndarray + tensor`` comes to __radd__
-    __array_priority__ = 1000
+    __array_priority__ = 1000  # so that ``ndarray + tensor`` comes to __radd__
 
     lazy: LazyBuffer
     _node: Node | None
@@ -131,9 +148,12 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         """Bytes that the elements take."""
         return self.lazy.nbytes
 
-    def size(self, dim: Int | None = None) -> Any:
-        """The shape, or the size of one dimension."""
-        return self.shape if dim is None else self.shape[axis_of(dim, self.ndim, "size", self.shape)]
+    @property
+    def size(self) -> Count:
+        """The number of elements, as in NumPy; ``x.size()`` is the shape and ``x.size(dim)`` the size of one
+        dimension, as in PyTorch.
+        """
+        return Count(self.shape)
 
     def numel(self) -> Int:
         """The number of elements."""
@@ -240,6 +260,9 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     from_numpy = classmethod(interop.from_numpy)
     from_dlpack = classmethod(interop.from_dlpack)
     __array__ = interop.array
+    __array_function__ = interop.array_function
+    __array_namespace__ = interop.array_namespace
+    __buffer__ = interop.buffer
     __dlpack__ = interop.dlpack
     __dlpack_device__ = interop.dlpack_device
     __len__ = interop.length
@@ -257,14 +280,26 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     def __float__(self) -> Any:
         return interop.as_float(self)
 
+    def __complex__(self) -> complex:
+        return interop.as_complex(self)
+
     def __contains__(self, value: Operand) -> Bool:
         return interop.as_bool(reduce.any(elementwise.eq(self, value)))
+
+    def __copy__(self) -> Tensor:
+        return interop.copied(self)
 
     def __deepcopy__(self, memo: dict[Int, Any]) -> Tensor:
         return interop.duplicate(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return interop.pickled(self)
+
+    def to_device(self, device: str, /, *, stream: object | None = None) -> Tensor:
+        """The same values on another device, as the array API standard names :meth:`to`; ``stream`` means
+        nothing here.
+        """
+        return interop.to(self, device=device)
 
     def astype(self, dtype: object) -> Tensor:
         """The values in another dtype."""

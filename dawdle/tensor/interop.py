@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dawdle import dtype as dt
-from dawdle.dtype import Array, DType, from_storage, to_dtype, to_storage
-from dawdle.errors import DTypeError, GradientError, RangeError, ShapeError
+from dawdle.dtype import Array, DType, bfloat16, from_storage, to_dtype, to_storage
+from dawdle.errors import DTypeError, GradientError, InterchangeError, RangeError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 from dawdle.runtime.device import default_device, get_device
 from dawdle.runtime.executor import realize as realize_buffers
 from dawdle.runtime.executor import realize_later
-from dawdle.runtime.trace import is_tracing, note_read
+from dawdle.runtime.trace import is_tracing, note_new, note_read
+from dawdle.tensor.autograd import record
 from dawdle.tensor.core import apply, cast, fitting
+from dawdle.tensor.dlpack import HOST, exported, imported
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -29,62 +33,107 @@ def device_name(device: str | None) -> str:
     return default_device() if device is None else get_device(device).name
 
 
+@dataclass(frozen=True)
+class HostData:
+    """An array in the storage dtype of ``dtype``. ``weak``: only Python's default, replaced by ours."""
+
+    array: Array
+    dtype: DType
+    weak: bool = False
+
+    @property
+    def values(self) -> Array:
+        return from_storage(self.array, self.dtype)
+
+
 def _first_leaf(data: Any) -> Any:
     while isinstance(data, (list, tuple)) and data:
         data = data[0]
     return data
 
 
-def to_array(data: Any) -> tuple[Array, bool]:
-    """``data`` as an array, and whether its dtype is only Python's default and may be replaced by ours.
-
-    Raises ShapeError for ragged lists, DTypeError for what holds no numbers, RangeError for huge ones.
-    """
-    if isinstance(data, (bool, int, float)) and not isinstance(data, np.generic):
-        array, weak = np.asarray(data), True
-    elif isinstance(data, (list, tuple)):
-        leaf = _first_leaf(data)
-        if hasattr(leaf, "lazy"):
-            data = [t.numpy() if hasattr(t, "lazy") else t for t in data]
-        try:
-            array = np.array(data)
-        except ValueError:
-            raise ShapeError("a nested list must be regular: its rows have different lengths") from None
-        weak = not isinstance(leaf, (np.ndarray, np.generic)) and not hasattr(leaf, "lazy")
-    elif hasattr(data, "__array__") or isinstance(data, np.generic):
-        array, weak = np.asarray(data), False
-    elif hasattr(data, "__dlpack__"):
-        array, weak = np.from_dlpack(data), False
-    else:
-        raise DTypeError(
-            f"can't make a tensor of {type(data).__name__}; pass numbers, lists of them or an array"
-        )
-    if weak and array.dtype == object and all(isinstance(value, int) for value in array.flat):
-        raise RangeError(f"integers from {array.min()} to {array.max()} are out of the range of any dtype")
+def _of_array(array: Array, weak: bool = False) -> HostData:
+    """The elements of an ndarray, whose dtype may also be the bfloat16 of ml_dtypes."""
+    if array.dtype.name == bfloat16.name:
+        return HostData(array.view(bfloat16.storage), bfloat16)
     if array.dtype.kind not in "biuf":
         raise DTypeError(
             f"can't make a tensor of dtype {array.dtype} data; pass numbers, lists of them or an array"
         )
-    return array, weak
+    return HostData(array, to_dtype(array.dtype), weak)
 
 
-def from_data(data: Any, dtype: object | None, device: str | None, copy: bool = True) -> LazyBuffer:
-    """A BUFFER leaf with the elements of ``data`` in ``dtype`` (its own by default)."""
-    array, weak = to_array(data)
-    own = to_dtype(array.dtype)
-    kind = to_dtype(dtype) if dtype is not None else dt.DEFAULT_FLOAT if weak and own.is_float else own
-    if weak and not array.size and dtype is None:
+def _of_list(data: list[Any] | tuple[Any, ...]) -> HostData:
+    leaf = _first_leaf(data)
+    if hasattr(leaf, "lazy"):
+        data = [t.numpy() if hasattr(t, "lazy") else t for t in data]
+    try:
+        array = np.array(data)
+    except ValueError:
+        raise ShapeError("a nested list must be regular: its rows have different lengths") from None
+    weak = isinstance(leaf, (bool, int, float, list, tuple)) and not isinstance(leaf, np.generic)
+    if weak and array.dtype == object and all(isinstance(value, int) for value in array.flat):
+        raise RangeError(f"integers from {array.min()} to {array.max()} are out of the range of any dtype")
+    return _of_array(array, weak)
+
+
+def _of_number(value: bool | int | float) -> HostData:
+    array = np.asarray(value)
+    if array.dtype == object:
+        raise RangeError(f"integers from {value} to {value} are out of the range of any dtype")
+    return HostData(array, to_dtype(array.dtype), True)
+
+
+def host_data(data: Any) -> HostData:
+    """The elements of numbers, nested lists, arrays, and of anything with ``__dlpack__`` or ``__array__``.
+
+    Raises ShapeError for ragged lists, DTypeError for what holds no numbers, RangeError for huge ones.
+    """
+    if isinstance(data, (np.ndarray, np.generic)):
+        return _of_array(np.asarray(data))
+    if isinstance(data, (bool, int, float)):
+        return _of_number(data)
+    if isinstance(data, (list, tuple)):
+        return _of_list(data)
+    if hasattr(data, "__dlpack__"):
+        try:
+            return HostData(*imported(data))
+        except (InterchangeError, DTypeError):
+            if not hasattr(data, "__array__"):
+                raise
+    if hasattr(data, "__array__"):
+        return _of_array(np.asarray(data))
+    raise DTypeError(f"can't make a tensor of {type(data).__name__}; pass numbers, lists of them or an array")
+
+
+def from_data(data: Any, dtype: object | None, device: str | None, copy: bool | None = True) -> LazyBuffer:
+    """A BUFFER leaf with the elements of ``data`` in ``dtype`` (its own by default).
+
+    ``copy`` None copies only where the memory can't be used as it is; False raises InterchangeError there.
+    """
+    host = data if isinstance(data, HostData) else host_data(data)
+    array, own = host.array, host.dtype
+    kind = to_dtype(dtype) if dtype is not None else dt.DEFAULT_FLOAT if host.weak and own.is_float else own
+    if host.weak and not array.size and dtype is None:
         kind = dt.DEFAULT_FLOAT
-    if weak and own.is_int and array.size:
+    if host.weak and own.is_int and array.size:
         fitting(int(array.max()), kind)
         fitting(int(array.min()), kind)
     converted = array
     if kind != own or not array.dtype.isnative:
         with np.errstate(all="ignore"):
-            converted = to_storage(array.astype(kind.compute), kind)
+            converted = to_storage(host.values.astype(kind.compute), kind)
     place = get_device(device_name(device))
+    fits_as_it_is = array.flags.c_contiguous and array.flags.aligned and place.host_memory
+    if copy is False and not (converted is array and fits_as_it_is):
+        raise InterchangeError(
+            f"can't use this memory without a copy: {own.name} elements, shape {array.shape}, strides"
+            f" {array.strides}, for {kind.name} on {place.name}; pass copy=None or copy=True"
+        )
+    if not converted.flags.aligned:
+        converted = converted.copy()
     storage = place.from_numpy(
-        np.ascontiguousarray(converted).reshape(array.shape), copy=copy and converted is array
+        np.ascontiguousarray(converted).reshape(array.shape), copy=copy is True and converted is array
     )
     return build.buffer(storage, array.shape, kind, place.name)
 
@@ -96,18 +145,20 @@ def from_numpy(cls: type[Tensor], array: Array, device: str | None = None) -> Te
     """
     if not isinstance(array, np.ndarray):
         raise DTypeError(f"from_numpy takes an ndarray, got {type(array).__name__}; use Tensor(...)")
-    return cls._wrap(from_data(array, None, device, copy=False))
+    return cls._wrap(from_data(array, None, device, copy=None))
 
 
-def from_dlpack(cls: type[Tensor], source: Any, device: str | None = None) -> Tensor:
-    """A tensor on the memory of any object with ``__dlpack__``, without a copy where it is C-contiguous host
-    memory.
+def from_dlpack(
+    cls: type[Tensor], source: Any, device: str | None = None, copy: bool | None = None
+) -> Tensor:
+    """A tensor on the memory of any object with ``__dlpack__``, or of a capsule that one has given.
+
+    Without ``copy`` the memory is shared where it is C-contiguous and ``device`` computes in the host's:
+    who else can write to it must not do so afterwards, as a tensor's value is immutable. ``copy=True`` makes
+    the tensor independent; ``copy=False`` raises InterchangeError where the memory can't be shared. Raises
+    DTypeError for elements that no dtype holds (complex numbers, 8-bit floats).
     """
-    try:
-        array = np.from_dlpack(source)
-    except (BufferError, RuntimeError, TypeError) as error:
-        raise DTypeError(f"can't import this DLPack object: {error}") from None
-    return cls._wrap(from_data(array, None, device, copy=False))
+    return cls._wrap(from_data(HostData(*imported(source, copy)), None, device, copy))
 
 
 def _realize_now(x: Tensor) -> None:
@@ -123,34 +174,43 @@ def view(x: Tensor) -> Array:
     return get_device(lazy.device).view(lazy.arg, lazy.dtype.storage, lazy.shape)
 
 
-def dlpack(x: Tensor, **options: Any) -> Any:
-    """The DLPack capsule of the elements' memory, for ``torch.from_dlpack`` and others. They must not write
-    to it.
+def dlpack(
+    x: Tensor,
+    *,
+    stream: object | None = None,
+    max_version: tuple[int, int] | None = None,
+    dl_device: tuple[int, int] | None = None,
+    copy: bool | None = None,
+) -> Any:
+    """The DLPack capsule of the elements on the host, for ``torch.from_dlpack`` and others.
+
+    Importers that know DLPack 1.0 (``max_version``) share the memory, where the device computes in the
+    host's, and are told that it is read-only; PyTorch doesn't keep them from writing to it, but they must
+    not. Others get a copy of their own. ``stream`` is for memory elsewhere and means nothing here. Raises
+    InterchangeError for ``copy=False`` where a copy is needed, and for another ``dl_device`` than the host.
     """
-    if x.lazy.dtype is dt.bfloat16:
-        raise DTypeError("NumPy's DLPack doesn't know bfloat16; cast with .float() first")
-    memory = view(x)
-    memory = memory.view()
-    if not memory.flags.writeable:  # NumPy exports a read-only flag that most importers refuse
-        memory = _writable(memory)
-    return memory.__dlpack__(**options)
-
-
-def _writable(array: Array) -> Array:
-    """The same memory, not flagged as read-only."""
-    interface = dict(array.__array_interface__)
-    interface["data"] = (interface["data"][0], False)
-
-    class Holder:
-        __array_interface__ = interface
-        owner = array
-
-    return np.asarray(Holder())
+    return exported(x, view(x), max_version, dl_device, copy)
 
 
 def dlpack_device(x: Tensor) -> tuple[int, int]:
-    """(1, 0): the memory is the host's."""
-    return (1, 0)
+    """(1, 0): tensors are exported in the host's memory."""
+    return HOST
+
+
+_WRITABLE = 1  # inspect.BufferFlags.WRITABLE, which Python has from 3.12 on
+
+
+def buffer(x: Tensor, flags: int) -> memoryview:
+    """What ``memoryview(tensor)`` gives from Python 3.12 on: the elements, read-only, in row-major order.
+
+    Without a copy where the device's memory is the host's. Raises InterchangeError for bfloat16, which the
+    buffer protocol doesn't know, and where writable memory is asked for.
+    """
+    if x.lazy.dtype is bfloat16:
+        raise InterchangeError("Python's buffers don't know bfloat16; cast with .float() first")
+    if flags & _WRITABLE:
+        raise InterchangeError("a tensor's memory is read-only; take .numpy(), which is a copy")
+    return view(x).data
 
 
 def numpy(x: Tensor) -> Array:
@@ -162,9 +222,45 @@ def numpy(x: Tensor) -> Array:
 
 
 def array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
-    """What ``np.asarray(tensor)`` gives: a fresh array."""
-    out = numpy(x)
-    return out if dtype is None else out.astype(dtype, copy=False)
+    """What ``np.asarray(tensor)`` gives: a read-only array on the tensor's memory where that is the host's,
+    unless ``copy`` is True or ``dtype`` is another one. Raises ValueError, as NumPy wants, for ``copy=False``
+    where one is needed.
+    """
+    lazy = x.lazy
+    out = from_storage(view(x), lazy.dtype)
+    out = out if dtype is None else out.astype(dtype, copy=False)
+    shared = out.dtype == lazy.dtype.storage and get_device(lazy.device).host_memory
+    if copy is False and not shared:
+        raise ValueError(f"an array of {out.dtype} needs a copy of {lazy.dtype.name} on {lazy.device}")
+    return out.copy() if copy and not out.flags.writeable else out
+
+
+def array_function(x: Tensor, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+    """NumPy's functions of tensors work on their elements and give arrays."""
+    return function(*_as_arrays(list(args)), **{k: _as_arrays(v) for k, v in kwargs.items()})
+
+
+def _as_arrays(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(_as_arrays(v) for v in value)
+    return array(value) if hasattr(value, "lazy") else value
+
+
+# by version of the array API standard; who implements one enters it
+NAMESPACES: dict[str, ModuleType] = {}
+
+
+def array_namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
+    """The functions of the array API standard for tensors: ``dawdle.array_api``. Raises ValueError, as the
+    standard wants, for a version that it doesn't implement.
+    """
+    if api_version is None:
+        return next(reversed(NAMESPACES.values()))
+    if api_version not in NAMESPACES:
+        raise ValueError(
+            f"version {api_version!r} of the array API is not implemented, {', '.join(NAMESPACES)} is"
+        )
+    return NAMESPACES[api_version]
 
 
 def item(x: Tensor) -> bool | int | float:
@@ -193,16 +289,23 @@ def length(x: Tensor) -> int:
 def iterate(x: Tensor) -> Iterator[Tensor]:
     """The slices along the first dimension.
 
-    Without gradients the tensor is realised once and cut on the host, so that a loop doesn't compile a kernel
-    for each.
+    The tensor is realised once and cut on the host, so that a loop doesn't compile a kernel for each.
     """
     n = length(x)
-    if x.requires_grad or is_tracing():
+    if is_tracing():
         return iter([x[i] for i in range(n)])
-    memory, lazy = view(x), x.lazy
-    place = get_device(lazy.device)
-    parts = (np.ascontiguousarray(memory[i]).reshape(lazy.shape[1:]) for i in range(n))
-    return (x._new(build.buffer(place.from_numpy(p), p.shape, lazy.dtype, lazy.device)) for p in parts)
+    return (_row(x, row, i) for i, row in enumerate(view(x)))
+
+
+def _row(x: Tensor, elements: Array, i: int) -> Tensor:
+    """``x[i]``, whose elements are known already."""
+    shape, kind, device = x.lazy.shape, x.lazy.dtype, x.lazy.device
+    storage = get_device(device).from_numpy(np.asarray(elements), copy=False)
+    wide = build.buffer(storage, (1, *shape[1:]), kind, device)
+    ranges = ((i, i + 1, 1), *[(0, m, 1) for m in shape[1:]])
+    part = x._new(wide, record(Op.SLICE, ranges, (x,), wide))
+    row = build.buffer(storage, shape[1:], kind, device)
+    return x._new(row, record(Op.RESHAPE, shape[1:], (part,), row))
 
 
 def realize(x: Tensor, *others: Tensor) -> Tensor:
@@ -260,6 +363,24 @@ def as_int(x: Tensor) -> int:
 def as_float(x: Tensor) -> float:
     """The only element as a float."""
     return float(item(x))
+
+
+def as_complex(x: Tensor) -> complex:
+    """The only element as a complex number."""
+    return complex(item(x))
+
+
+def copied(x: Tensor) -> Tensor:
+    """What ``copy.copy(tensor)`` gives: another handle on the same value, a leaf where ``x`` is one."""
+    out = type(x).__new__(type(x))
+    note_read(x)
+    out.lazy, out._grad, out._node = x.lazy, x._grad, None if x.is_leaf else x._node
+    note_new(out)
+    if x.is_leaf:
+        out.requires_grad_(x.requires_grad)
+    for name, value in getattr(x, "__dict__", {}).items():
+        setattr(out, name, value)
+    return out
 
 
 def duplicate(x: Tensor, memo: dict[int, Any]) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dawdle.runtime.device import default_device
-from dawdle.tensor.interop import numpy
+from dawdle.tensor.interop import item, numpy
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -30,7 +30,8 @@ def represent(x: Tensor) -> str:
 
 
 def display(x: Tensor, spec: str) -> str:
-    """A number's own formatting for a tensor of one element, else the representation."""
-    if spec and x.lazy.size == 1:
-        return format(numpy(x).reshape(()).item(), spec)
-    return represent(x)
+    """A number's own formatting for a tensor of one element; the representation where nothing is specified.
+
+    Raises ShapeError for a specification and another number of elements.
+    """
+    return format(item(x), spec) if spec else represent(x)
