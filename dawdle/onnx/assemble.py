@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from dawdle.dtype import DType
 from dawdle.errors import ModelError
 from dawdle.onnx.graph import Cell, Graph, Step
-from dawdle.onnx.registry import DOMAINS, Node, Operator, find
+from dawdle.onnx.registry import DOMAINS, Node, find
 from dawdle.onnx.values import ELEMENT_TYPES, HostArray, Value
 from dawdle.onnx.weights import Files, from_array, package, read_tensor
 from dawdle.tensor import Tensor
@@ -30,7 +29,9 @@ class Assembler:
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.opsets = _opsets(model.opset_import)
         self.unknown: list[str] = []
-        self._within: list[tuple[str, str, str]] = []  # functions being taken apart: they must not call themselves
+        self._within: list[
+            tuple[str, str, str]
+        ] = []  # functions being taken apart: they must not call themselves
 
     def graph(self, proto: Any, opsets: Mapping[str, int], given: Mapping[str, Any] | None = None) -> Graph:
         """A GraphProto. ``given`` are the attributes of the function that it stands in."""
@@ -60,9 +61,7 @@ class Assembler:
     def _step(self, proto: Any, opsets: Mapping[str, int], given: Mapping[str, Any]) -> Step:
         domain = DOMAINS.get(proto.domain, proto.domain)
         attributes = {
-            a.name: value
-            for a in proto.attribute
-            if (value := self._attribute(a, opsets, given)) is not None
+            a.name: value for a in proto.attribute if (value := self._attribute(a, opsets, given)) is not None
         }
         opset = opsets.get(domain, self.opsets.get(domain, 1))
         inputs, outputs = tuple(proto.input), tuple(proto.output)
@@ -108,7 +107,7 @@ class Assembler:
         given = {**defaults, **attributes}
         steps = [self._step(n, opsets, given) for n in proto.node]
         self._within.pop()
-        return Graph(tuple(proto.input), tuple(proto.output), {}, steps)
+        return Graph(tuple(proto.input), tuple(proto.output), {}, steps, partial=True)
 
     def _expansion(self, proto: Any, node: Node, bodies: tuple[Graph, ...]) -> Step:
         """A node without a rule whose operator ONNX itself defines by others."""
@@ -120,7 +119,7 @@ class Assembler:
         if schema is not None and schema.has_function:
             version = _version(schema.function_opset_versions, node.opset)
             body = onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
-            graph = self._function(body, node.attributes)
+            graph = self._function(body, {**self._defaults(schema), **node.attributes})
             return Step(node, None, lambda values: graph, bodies)
         if schema is not None and schema.has_context_dependent_function:
             version = _version(schema.context_dependent_function_opset_versions, node.opset)
@@ -130,8 +129,19 @@ class Assembler:
         self.unknown.append(f"{domain}{node.op} (opset {node.opset}) of {node}")
         return Step(node, None, None, bodies)
 
+    def _defaults(self, schema: Any) -> dict[str, Any]:
+        """The attributes of an operator that have a value where a node says nothing."""
+        given = {name: a.default_value for name, a in schema.attributes.items() if a.default_value.type}
+        return {name: self._attribute(value, self.opsets, {}) for name, value in given.items()}
+
     def _from_types(
-        self, schema: Any, version: int, proto: bytes, node: Node, known: dict[bytes, Graph], values: Sequence[Value]
+        self,
+        schema: Any,
+        version: int,
+        proto: bytes,
+        node: Node,
+        known: dict[bytes, Graph],
+        values: Sequence[Value],
     ) -> Graph:
         """The body of a function that depends on the types of its inputs; ``known`` are those seen before."""
         types = [_type(v) for v in values]
@@ -139,7 +149,7 @@ class Assembler:
         if key not in known:
             written = schema.get_context_dependent_function_with_opset_version(version, proto, types)
             body = package().FunctionProto.FromString(written)
-            known[key] = self._function(body, node.attributes)
+            known[key] = self._function(body, {**self._defaults(schema), **node.attributes})
             self.check()
         return known[key]
 
@@ -185,6 +195,3 @@ def _type(value: Value) -> bytes:
 def _code(value: Tensor | HostArray) -> int:
     name = value.dtype.name
     return CODES["string" if name == "object" else name]
-
-
-__all__ = ["Assembler", "DType", "Operator"]

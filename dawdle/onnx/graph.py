@@ -1,8 +1,8 @@
 """A model's graph, and how a call goes through it: step by step, each on the host or on the model's device.
 
 What is known on the host (shapes, small constants, and what is computed from such) stays there, on the
-interpreter's device, and is computed at once: so no kernel is compiled for shape arithmetic, and ``@jit`` sees
-only what depends on the call's tensors.
+interpreter's device, and is computed at once: so no kernel is compiled for shape arithmetic, and ``@jit``
+sees only what depends on the call's tensors.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
 from dawdle.errors import DawdleError, ModelError
 from dawdle.onnx.registry import Node, Operator
-from dawdle.onnx.values import HOST, HostArray, Value, settled
+from dawdle.onnx.values import HOST, Value, scalar, settled
 from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
@@ -42,13 +41,27 @@ class Cell:
     def on(self, device: str) -> Value:
         """The value on a device; what no device can hold stays on the host."""
         if device not in self._places:
-            self._places[device] = moved(self.value(), device)
+            value = self.value()
+            # a number that every call finds there is a literal in the kernels
+            literal = self.constant and isinstance(value, Tensor) and value.numel() == 1
+            self._places[device] = as_literal(value, device) if literal else moved(value, device)
         return self._places[device]
 
 
 def cell(value: Value, constant: bool = False) -> Cell:
     """A cell of a value that is known."""
     return Cell(lambda: value, constant)
+
+
+def as_literal(value: Value, device: str) -> Tensor:
+    """The same one element, as a constant of the graph."""
+    assert isinstance(value, Tensor)
+    return Tensor.full(value.shape, scalar(value), dtype=value.dtype, device=device)
+
+
+def on_the_host(value: Value) -> bool:
+    """Whether a value is a tensor that lies on the host."""
+    return isinstance(value, Tensor) and value.device == HOST
 
 
 def moved(value: Value, device: str) -> Value:
@@ -74,7 +87,9 @@ class Scope:
             if name in scope._cells:
                 return scope._cells[name]
             scope = scope._around
-        raise ModelError(f"the model uses the value {name!r}, which no node before gives; its nodes' order is wrong")
+        raise ModelError(
+            f"the model uses the value {name!r}, which no node before gives; its nodes' order is wrong"
+        )
 
     def bind(self, names: Iterable[str], cells: Iterable[Cell]) -> None:
         """Give names to what a step has computed."""
@@ -128,13 +143,14 @@ class Step:
         self, rule: Operator, cells: Sequence[Cell | None], scope: Scope, target: str
     ) -> list[Cell]:
         given = [None if c is None else c.value() for c in cells]
-        deciding = [v for i, v in enumerate(given) if not rule.reads_on_host(i)]
+        stays = [rule.reads_on_host(i) or (i in rule.peek and on_the_host(v)) for i, v in enumerate(given)]
+        deciding = [v for v, stay in zip(given, stays, strict=True) if not stay]
         place = place_of(deciding, target)
         known = rule.pure and all(t.device == HOST for t in tensors(given))
         with recording(None) if known else nullcontext():
-            results = self._apply(rule, cells, scope, place, target)
+            results = self._apply(rule, cells, stays, scope, place, target)
             if place != target and any(large(t) for t in tensors(results)):
-                results = self._apply(rule, cells, scope, target, target)
+                results = self._apply(rule, cells, stays, scope, target, target)
         constant = known and all(c is None or c.constant for c in cells)
         out = [cell(v, constant) for v in map(at_rest, results)]
         if constant:
@@ -142,11 +158,17 @@ class Step:
         return out
 
     def _apply(
-        self, rule: Operator, cells: Sequence[Cell | None], scope: Scope, place: str, target: str
+        self,
+        rule: Operator,
+        cells: Sequence[Cell | None],
+        stays: Sequence[bool],
+        scope: Scope,
+        place: str,
+        target: str,
     ) -> list[Value]:
         inputs = [
-            None if c is None else c.value() if rule.reads_on_host(i) else c.on(place)
-            for i, c in enumerate(cells)
+            None if c is None else c.value() if stay else c.on(place)
+            for c, stay in zip(cells, stays, strict=True)
         ]
         node = self.node.placed(place, target, scope)
         result = rule.function(node, *inputs)
@@ -192,16 +214,24 @@ def _locate(error: DawdleError, node: Node) -> None:
 
 @dataclass
 class Graph:
-    """Steps in the order of a model's nodes. ``free`` are the names it takes from the graph around it."""
+    """Steps in the order of a model's nodes. ``free`` are the names it takes from the graph around it.
+
+    A function's outputs that no step gives (``partial``) are absent.
+    """
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     constants: dict[str, Cell]
     steps: list[Step]
+    partial: bool = False
     free: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         made = {*self.inputs, *self.constants}.union(*(s.node.outputs for s in self.steps))
+        if self.partial:
+            absent = cell(None, constant=True)
+            self.constants = {**{n: absent for n in self.outputs if n not in made}, **self.constants}
+            made |= set(self.outputs)
         used = set(self.outputs).union(*(s.uses() for s in self.steps))
         self.free = frozenset(used - made)
         self._plan_forgetting(made)
@@ -214,7 +244,7 @@ class Graph:
             later |= last
 
     def run(self, bindings: Mapping[str, Value], around: Scope | None, device: str) -> list[Value]:
-        """The outputs for inputs bound by name; what isn't bound has the constant of its name, or is absent."""
+        """The outputs for inputs bound by name; what isn't bound is the constant of its name, or absent."""
         scope = Scope({**dict.fromkeys(self.inputs, cell(None)), **self.constants}, around)
         scope.bind(bindings, map(cell, bindings.values()))
         for step in self.steps:

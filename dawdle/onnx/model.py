@@ -22,7 +22,6 @@ from dawdle.runtime.jit import jit as jitted
 from dawdle.tensor import Tensor
 
 Dim = int | str | None
-OLDEST = 7  # opset
 
 
 @dataclass(frozen=True)
@@ -30,9 +29,9 @@ class Port:
     """An input or output of a model.
 
     ``dtype`` is dawdle's, or ONNX's name of one that dawdle lacks ("string", "complex64", "int4"...).
-    ``shape`` holds a number for a fixed dimension, its symbol for one that is bound by each call, None for one
-    that may be anything; it is None where not even the rank is known. ``kind`` is "tensor", "sequence" (a list
-    of tensors of that dtype) or "optional" (a value or None).
+    ``shape`` holds a number for a fixed dimension, its symbol for one that is bound by each call, None for
+    one that may be anything; it is None where not even the rank is known. ``kind`` is "tensor", "sequence"
+    (a list of tensors of that dtype) or "optional" (a value or None).
     """
 
     name: str
@@ -87,10 +86,11 @@ def load(source: Any, device: str | None = None, jit: bool = False) -> Model:
     default one unless given. With ``jit`` each signature of inputs is traced once and replayed; models that
     read values on the way (NonZero, Loop with a computed condition) can't be.
 
-    Weights stay in the file, and in files beside it, until they are used. Opsets from 7 on are supported.
+    Weights stay in the file, and in files beside it, until they are used. Opsets from 7 on are supported,
+    older ones as far as their operators are the same.
     Needs the package onnx (``pip install 'dawdle[onnx]'``).
 
-    Raises ModelError for a file that is damaged or no model, for an older opset, and for operators that aren't
+    Raises ModelError for a file that is damaged or no model, and for operators that aren't
     known: one error that lists all of them.
     """
     onnx = package()
@@ -120,9 +120,9 @@ def _parse(onnx: Any, data: memoryview) -> Any:
 class Model:
     """A callable ONNX model, made by :func:`load`.
 
-    Call it with its inputs in order or by name: Tensors, NumPy arrays, nested lists, numbers; lists of them for
-    sequences. Symbolic dimensions take the sizes that a call brings; one symbol must have one size. The result
-    is an :class:`Outputs`.
+    Call it with its inputs in order or by name: Tensors, NumPy arrays, nested lists, numbers; lists of them
+    for sequences. Symbolic dimensions take the sizes that a call brings; one symbol must have one size. The
+    result is an :class:`Outputs`.
 
     ``inputs`` and ``outputs`` are :class:`Port`\\ s, ``opset`` is the version of the default operator set and
     ``device`` the device it computes on.
@@ -131,11 +131,6 @@ class Model:
     def __init__(self, proto: Any, files: Files, device: str | None, jit: bool) -> None:
         assembler = Assembler(proto, files)
         self.opset = assembler.opsets.get("", 0)
-        if "" in assembler.opsets and self.opset < OLDEST:
-            raise ModelError(
-                f"the model is of opset {self.opset}; those from {OLDEST} on are supported, convert it with"
-                " onnx.version_converter"
-            )
         self.device = default_device() if device is None else get_device(device).name
         self.domains = dict(assembler.opsets)
         self._graph: Graph = assembler.graph(proto.graph, assembler.opsets)
@@ -155,8 +150,8 @@ class Model:
     def __call__(self, *args: Any, **kwargs: Any) -> Outputs:
         """The model's outputs.
 
-        Raises ShapeError or DTypeError for an input that isn't as declared, ModelError for one that is missing
-        or unknown.
+        Raises ShapeError or DTypeError for an input that isn't as declared, ModelError for one that is
+        missing or unknown.
         """
         given = self._bind(args, kwargs)
         values = {name: self._value(self._ports[name], value) for name, value in given.items()}

@@ -36,8 +36,8 @@ REQUIRED: Any = _Required()
 class Node:
     """One node of a model in one call: attributes by type, and where its results belong.
 
-    ``device`` is where the operator runs: the model's device, or NUMPY where all that it needs is known there.
-    ``target`` is the model's device, for results that are large.
+    ``device`` is where the operator runs: the model's device, or NUMPY where all that it needs is known
+    there. ``target`` is the model's device, for results that are large.
     """
 
     op: str
@@ -135,14 +135,16 @@ Function: TypeAlias = Callable[..., Any]
 class Operator:
     """How a node of one kind is computed.
 
-    The inputs of the numbers in ``host`` are read on the host by the function: they aren't moved to the device
-    of the others and don't decide where the operator runs. None: that holds for all of them.
+    The inputs of the numbers in ``host`` are read on the host by the function: they aren't moved to the
+    device of the others and don't decide where the operator runs. None: that holds for all of them. The same
+    goes for those in ``peek`` where they are known on the host; else they are as any other.
     ``pure``: equal inputs give equal results, and nothing else is looked at.
     """
 
     function: Function
     since: int
     host: frozenset[int] | None
+    peek: frozenset[int]
     pure: bool
 
     def reads_on_host(self, position: int) -> bool:
@@ -154,20 +156,27 @@ _operators: dict[tuple[str, str], list[Operator]] = {}
 
 
 def operator(
-    *names: str, since: int = 1, domain: str = "", host: Sequence[int] | None = (), pure: bool = True
+    *names: str,
+    since: int = 1,
+    domain: str = "",
+    host: Sequence[int] | None = (),
+    peek: Sequence[int] = (),
+    pure: bool = True,
 ) -> Callable[[Function], Function]:
     """Register ``(node, *inputs) -> value or tuple of values`` for operators of these names from an opset on.
 
     An input that the node leaves out is None. ``host`` lists the numbers of the inputs that are read on the
-    host (see :func:`dawdle.onnx.values.host`) and stay where they are; None: all of them. ``pure=False``: the
-    function draws random numbers or runs a body.
+    host (see :func:`dawdle.onnx.values.host`) and stay where they are; None: all of them. ``peek`` lists
+    those that the function wants on the host if they are known there, and on the operator's device
+    otherwise. ``pure=False``: the function draws random numbers or runs a body.
     """
 
     def register(function: Function) -> Function:
         for name in names:
             versions = _operators.setdefault((domain, name), [])
             assert all(v.since != since for v in versions), f"{name} {since} is registered twice"
-            versions.append(Operator(function, since, None if host is None else frozenset(host), pure))
+            places = None if host is None else frozenset(host)
+            versions.append(Operator(function, since, places, frozenset(peek), pure))
         return function
 
     return register

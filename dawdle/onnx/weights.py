@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dawdle.dtype import Array, bfloat16
+from dawdle.dtype import BY_NAME, Array, bfloat16
 from dawdle.errors import ModelError
 from dawdle.lazy import build
 from dawdle.onnx import wire
@@ -27,9 +27,7 @@ def package() -> Any:
     try:
         import onnx
     except ImportError:
-        raise ModelError(
-            "reading ONNX models needs the package onnx: pip install 'dawdle[onnx]'"
-        ) from None
+        raise ModelError("reading ONNX models needs the package onnx: pip install 'dawdle[onnx]'") from None
     return onnx
 
 
@@ -41,7 +39,7 @@ class Files:
         self._mapped = {wire.SELF: own}
 
     def __getitem__(self, location: str) -> memoryview:
-        """The bytes of a file. Raises ModelError where it lies outside of the model's folder or is missing."""
+        """The bytes of a file. ModelError where it lies outside of the model's folder or is missing."""
         if location not in self._mapped:
             self._mapped[location] = mapped(self._path(location))
         return self._mapped[location]
@@ -114,7 +112,9 @@ def _parsed(proto: Any, raw: Any) -> Value:
     try:
         array = onnx.numpy_helper.to_array(proto)
     except ValueError as error:
-        raise ModelError(f"tensor {proto.name!r} of shape {tuple(proto.dims)} is malformed: {error}") from None
+        raise ModelError(
+            f"tensor {proto.name!r} of shape {tuple(proto.dims)} is malformed: {error}"
+        ) from None
     return from_array(array)
 
 
@@ -129,9 +129,9 @@ def from_array(array: Array) -> Tensor | HostArray:
     """A NumPy array, of ml_dtypes too, as a value on the host."""
     if array.dtype.name == "bfloat16":
         return _adopted(np.ascontiguousarray(array).view(np.uint16).reshape(array.shape), bfloat16)
-    if array.dtype.kind in "biuf" and array.dtype.isnative and array.dtype.name in ELEMENT_TYPES.values():
-        if array.dtype.type.__module__ == "numpy":
-            return on_host(array)
+    kind = array.dtype
+    if kind.name in BY_NAME and kind.isnative and kind.type.__module__ == "numpy":
+        return on_host(array)
     if array.dtype.kind in "US":
         array = array.astype(object)
     return HostArray(array)

@@ -69,7 +69,9 @@ def _fields(data: memoryview, start: int, end: int) -> Iterator[Field]:
         else:
             raise ModelError(f"the model's file is damaged at byte {at}, or isn't an ONNX model")
         if stop > end:
-            raise ModelError(f"the model's file is cut off or damaged: a field at byte {at} goes beyond its end")
+            raise ModelError(
+                f"the model's file is cut off or damaged: a field at byte {at} goes beyond its end"
+            )
         yield Field(number, kind, at, value, stop)
         at = stop
 

@@ -1,1 +1,124 @@
-"""If, Loop and Scan."""
+"""If, Loop and Scan. Their control runs on the host: a condition that is computed on a device is read."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from dawdle.dtype import bool_, int64
+from dawdle.errors import ModelError, ShapeError
+from dawdle.onnx.graph import moved, place_of
+from dawdle.onnx.ops.common import axis
+from dawdle.onnx.registry import Node, operator
+from dawdle.onnx.values import Value, on_host, scalar
+from dawdle.tensor import Tensor
+
+
+@operator("If", host=None, pure=False)
+def if_(node: Node, condition: Value) -> tuple[Value, ...]:
+    return tuple(node.run(node.graph("then_branch" if scalar(condition) else "else_branch"), {}))
+
+
+@operator("Loop", host=None, pure=False)
+def loop(node: Node, trips: Value, condition: Value, *state: Value) -> tuple[Value, ...]:
+    """The body's values after at most ``trips`` rounds, as long as the condition holds, and what each round
+    gave beside them, stacked.
+    """
+    body = node.graph("body")
+    going = True if condition is None else bool(scalar(condition))
+    rounds: Iterable[int] = itertools.count() if trips is None else range(scalar(trips))
+    gathered: list[list[Value]] = [[] for _ in body.outputs[1 + len(state) :]]
+    carried = list(state)
+    for i in rounds:
+        if not going:
+            break
+        given = [on_host(i, int64), on_host(going, bool_), *carried]
+        flag, *results = node.run(body, dict(zip(body.inputs, given, strict=False)))
+        # a condition that the model doesn't ask for needn't be read
+        going = bool(scalar(flag)) if flag is not None else True
+        carried = results[: len(state)]
+        for column, value in zip(gathered, results[len(state) :], strict=True):
+            column.append(value)
+    return (*carried, *[stacked(node, column, 0) for column in gathered])
+
+
+def stacked(node: Node, values: Sequence[Value], dim: int) -> Value:
+    """Tensors of one shape along a new axis."""
+    found = [v for v in values if isinstance(v, Tensor)]
+    if len(found) < len(values):
+        raise ModelError(f"{node}: only tensors can be gathered from round to round")
+    if not found:
+        return Tensor.zeros(0, device=node.device)
+    place = place_of(found, node.target)
+    return Tensor.stack([_at(v, place) for v in found], dim=dim)
+
+
+def _at(value: Tensor, place: str) -> Tensor:
+    out = moved(value, place)
+    assert isinstance(out, Tensor)
+    return out
+
+
+@operator("Scan", since=8, host=None, pure=False)
+def scan_batches(node: Node, lengths: Value, *values: Value) -> tuple[Value, ...]:
+    """The body along axis 1, for each element of axis 0 on its own."""
+    if lengths is not None:
+        raise ModelError(f"{node}: sequences of several lengths aren't supported in opset 8")
+    count = len(values) - node.int("num_scan_inputs")
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    directions = node.ints("directions", None)
+    columns: list[list[Value]] = []
+    for b in range(tensors[0].shape[0]):
+        results = _scanned(node, [t[b] for t in tensors], count, (), directions, (), ())
+        columns = columns or [[] for _ in results]
+        for column, value in zip(columns, results, strict=True):
+            column.append(value)
+    return tuple(stacked(node, column, 0) for column in columns)
+
+
+@operator("Scan", since=9, host=None, pure=False)
+def scan(node: Node, *values: Value) -> tuple[Value, ...]:
+    """The body along an axis of its last inputs, with states handed from round to round."""
+    tensors = [v for v in values if isinstance(v, Tensor)]
+    return _scanned(
+        node,
+        tensors,
+        len(values) - node.int("num_scan_inputs"),
+        node.ints("scan_input_axes", ()),
+        node.ints("scan_input_directions", ()),
+        node.ints("scan_output_axes", ()),
+        node.ints("scan_output_directions", ()),
+    )
+
+
+def _scanned(
+    node: Node,
+    values: Sequence[Tensor],
+    states: int,
+    axes: Sequence[int],
+    directions: Sequence[int] | None,
+    out_axes: Sequence[int],
+    out_directions: Sequence[int],
+) -> tuple[Value, ...]:
+    body = node.graph("body")
+    state: list[Value] = list(values[:states])
+    inputs = values[states:]
+    dims = [axis(a, x.ndim, node) for a, x in zip(axes or [0] * len(inputs), inputs, strict=True)]
+    lengths = {x.shape[a] for x, a in zip(inputs, dims, strict=True)}
+    if len(lengths) > 1:
+        raise ShapeError(f"{node}: the scanned inputs have different lengths {sorted(lengths)}")
+    n = lengths.pop()
+    backwards = directions or [0] * len(inputs)
+    outputs: list[list[Value]] = [[] for _ in body.outputs[states:]]
+    for i in range(n):
+        parts = [
+            x.select(a, n - 1 - i if back else i) for x, a, back in zip(inputs, dims, backwards, strict=True)
+        ]
+        results = node.run(body, dict(zip(body.inputs, [*state, *parts], strict=True)))
+        state = results[:states]
+        for column, value in zip(outputs, results[states:], strict=True):
+            column.append(value)
+    prepended = out_directions or [0] * len(outputs)
+    columns = [c[::-1] if back else c for c, back in zip(outputs, prepended, strict=True)]
+    places = out_axes or [0] * len(outputs)
+    return (*state, *[stacked(node, c, a) for c, a in zip(columns, places, strict=True)])
