@@ -16,6 +16,7 @@ from dawdle.onnx.values import scalar
 from dawdle.tensor import Tensor
 from dawdle.tensor.convolution import conv
 from dawdle.tensor.core import apply
+from dawdle.tensor.elementwise import where
 from dawdle.tensor.linalg import contract
 from dawdle.tensor.movement import pad_dims
 
@@ -200,7 +201,7 @@ def dropout_inference(node: Node, x: Tensor) -> tuple[Tensor, Tensor]:
     return x, x.full_like(True, dtype=x.dtype if node.opset < 10 else bool_)
 
 
-@operator("Dropout", since=12, host=(1, 2))
+@operator("Dropout", since=12, host=(1, 2), pure=False)
 def dropout(
     node: Node, x: Tensor, ratio: Tensor | None = None, training: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -213,4 +214,4 @@ def dropout(
         kept = Tensor.rand(*x.shape, device=x.device) >= rate
     else:
         kept = node.constant(np.random.RandomState(seed).uniform(size=x.shape) >= rate)
-    return kept.where(x, 0.0) * (1 / (1 - rate)), kept
+    return where(kept, x, 0.0) * (1 / (1 - rate)), kept

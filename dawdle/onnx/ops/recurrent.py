@@ -15,12 +15,11 @@ import numpy as np
 from dawdle.errors import ModelError
 from dawdle.onnx.registry import Node, operator
 from dawdle.tensor import Tensor
+from dawdle.tensor.elementwise import where
 
 Activation = Callable[[Tensor], Tensor]
 State = tuple[Tensor, ...]
 Step = Callable[["Cell", Tensor, State], State]
-
-REALIZE_FROM = 16  # steps from which on each is computed at once, so that no schedule grows with their number
 
 # name -> (function of x, alpha and beta; the default of alpha; that of beta)
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float | None, float | None]] = {
@@ -34,8 +33,20 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float | N
     "softplus": (lambda x, alpha, beta: x.softplus(), None, None),
     "softsign": (lambda x, alpha, beta: x.softsign(), None, None),
     "tanh": (lambda x, alpha, beta: x.tanh(), None, None),
-    "thresholdedrelu": (lambda x, alpha, beta: (x >= alpha).where(x, 0.0), 1.0, None),
+    "thresholdedrelu": (lambda x, alpha, beta: where(x >= alpha, x, 0.0), 1.0, None),
 }
+
+
+def at_time(node: Node, table: Tensor, t: int) -> Tensor:
+    """``table[t]``, by an index in memory: a number would make each step a kernel of its own."""
+    if table.shape[0] == 1:
+        return table[0]
+    return table[node.constant(np.full(1, t))][0]
+
+
+def unrolls(times: int) -> bool:
+    """Whether each of so many steps is computed at once, so that no schedule grows with their number."""
+    return times >= 16
 
 
 @dataclass(frozen=True)
@@ -239,24 +250,17 @@ def _unrolled(
     times = products.shape[0]
     outputs = []
     for t in range(times):
-        new = step(cell, _at(node, products, t), state)
+        new = step(cell, at_time(node, products, t), state)
         if alive is None:
             outputs.append(new[0])
         else:
-            mask = _at(node, alive, t)
-            outputs.append(mask.where(new[0], 0.0))
-            new = tuple(mask.where(now, before) for now, before in zip(new, state, strict=True))
+            mask = at_time(node, alive, t)
+            outputs.append(where(mask, new[0], 0.0))
+            new = tuple(where(mask, now, before) for now, before in zip(new, state, strict=True))
         state = new
-        if times >= REALIZE_FROM:
+        if unrolls(times):
             outputs[-1].realize(*state)
     return outputs, state
-
-
-def _at(node: Node, table: Tensor, t: int) -> Tensor:
-    """``table[t]``, by an index in memory: a number would make each step a kernel of its own."""
-    if table.shape[0] == 1:
-        return table[0]
-    return table[node.constant(np.full(1, t))][0]
 
 
 @operator("RNN")
