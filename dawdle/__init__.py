@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from dawdle import dtype as _dtype
-from dawdle import gradient, nn, random
+from dawdle import func, gradient, nn, random
 from dawdle.dtype import (
     DType,
     bfloat16,
@@ -35,8 +35,9 @@ from dawdle.errors import (
     RangeError,
     ShapeError,
     StateError,
+    TransformError,
 )
-from dawdle.gradient import grad, value_and_grad
+from dawdle.func import grad, hessian, jacfwd, jacobian, jacrev, jvp, value_and_grad, vjp, vmap
 from dawdle.random import Generator, manual_seed
 from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
@@ -62,6 +63,7 @@ __all__ = [
     "ShapeError",
     "StateError",
     "Tensor",
+    "TransformError",
     "__version__",
     "arange",
     "bfloat16",
@@ -77,14 +79,20 @@ __all__ = [
     "from_dlpack",
     "from_numpy",
     "full",
+    "func",
     "grad",
     "gradient",
+    "hessian",
     "int8",
     "int16",
     "int32",
     "int64",
     "is_grad_enabled",
+    "jacfwd",
+    "jacobian",
+    "jacrev",
     "jit",
+    "jvp",
     "linspace",
     "manual_seed",
     "nn",
@@ -102,6 +110,8 @@ __all__ = [
     "uint32",
     "uint64",
     "value_and_grad",
+    "vjp",
+    "vmap",
     "where",
     "zeros",
 ]

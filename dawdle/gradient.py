@@ -1,4 +1,4 @@
-"""The gradient rule of every operation, in differentiable operations, and transformations of functions.
+"""The gradient rule of every operation, in differentiable operations.
 
 A rule gets the recorded node and the gradient of its result and returns that of each operand (None: there is
 none).
@@ -6,16 +6,14 @@ none).
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dawdle.errors import GradientError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import Tensor
 from dawdle.tensor import transcendental as tr
-from dawdle.tensor.autograd import Composite, Node, is_grad_enabled, rule
+from dawdle.tensor.autograd import Composite, Node, rule
 from dawdle.tensor.core import apply, cast, constant
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.reduce import positions
@@ -383,49 +381,3 @@ def _contiguous(n: Node, g: Tensor) -> Parts:
 def _copy(n: Node, g: Tensor) -> Parts:
     source, target = n.arg
     return (apply(Op.COPY, (target, source), g),)
-
-
-# ---- transformations of functions
-
-
-def value_and_grad(
-    function: Callable[..., Tensor], argnums: int | Sequence[int] = 0
-) -> Callable[..., tuple[Tensor, Any]]:
-    """A function that returns ``function``'s value, a scalar, and its gradients with respect to the arguments
-    ``argnums``.
-
-    The gradient is a Tensor for one number and a tuple for several. Nesting gives higher derivatives. Raises
-    GradientError for arguments that are not float tensors.
-    """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> tuple[Tensor, Any]:
-        outer = is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in args)
-        inputs = list(args)
-        for i in numbers:
-            a = args[i]
-            if not isinstance(a, Tensor) or not a.dtype.is_float:
-                raise GradientError(
-                    f"argument {i} of {function.__name__} must be a float tensor to be differentiated by"
-                )
-            inputs[i] = a.reshape(a.shape) if a.requires_grad else a.detach().requires_grad_()
-        value = function(*inputs, **kwargs)
-        targets = [inputs[i] for i in numbers]
-        found = value.gradient(*targets, create_graph=outer, retain_graph=outer)
-        return (value if outer else value.detach()), (found[0] if isinstance(argnums, int) else tuple(found))
-
-    return wrapper
-
-
-def grad(function: Callable[..., Tensor], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
-    """A function that returns the gradients of ``function`` as :func:`value_and_grad` does, without the
-    value.
-    """
-    both = value_and_grad(function, argnums)
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        return both(*args, **kwargs)[1]
-
-    return wrapper

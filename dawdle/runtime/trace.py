@@ -1,5 +1,5 @@
-"""What is noticed while ``@jit`` traces a function: the hooks that the tensor layer calls, cheap when nothing
-is traced.
+"""What is noticed while a function is traced, by ``@jit`` or to be transformed: the hooks that the tensor
+layer calls, cheap when nothing is traced.
 
 A handle is an object with a ``lazy`` attribute that holds a LazyBuffer: a Tensor. The tensor layer calls
 
@@ -152,6 +152,13 @@ class Recorder:
         self.made.add(id(storage))
         self._kept.append(storage)
 
+    def refuse(self, what: str) -> None:
+        raise JitError(
+            f"{what} inside of a function that @jit traces: it has no value yet, because nothing runs before"
+            " the trace ends, and later calls replay the kernels without the Python code. Return the tensor"
+            " and read it outside, or choose with where() instead of with `if`"
+        )
+
     def rebound(self) -> list[tuple[Any, LazyBuffer]]:
         """The handles that were rebound and are still alive, with what they held before."""
         return [
@@ -182,8 +189,87 @@ class Recorder:
                 setattr(owner, cell.name, cell.before)
 
 
+class Watch:
+    """What a function that is being transformed does to handles from outside. A trace that is under way
+    notices it as well.
+    """
+
+    def __init__(self) -> None:
+        self._outer = _active.recorder
+        self._new: dict[int, weakref.ref[Any]] = {}
+        self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer, Any]] = {}
+        self._attributes: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
+        self.seen: dict[int, tuple[LazyBuffer, Any]] = {}  # values and nodes of handles from outside that were read
+
+    def new(self, handle: Handle) -> None:
+        self._new[id(handle)] = weakref.ref(handle)
+        if self._outer is not None:
+            self._outer.new(handle)
+
+    def is_new(self, handle: Any) -> bool:
+        """Whether a handle was made since the watch began."""
+        known = self._new.get(id(handle))
+        return known is not None and known() is handle
+
+    def read(self, handles: Iterable[Handle]) -> None:
+        handles = list(handles)
+        for handle in handles:
+            if not self.is_new(handle) and id(handle) not in self._rebound:
+                self.seen[id(handle.lazy)] = handle.lazy, getattr(handle, "_node", None)
+        if self._outer is not None:
+            self._outer.read(handles)
+
+    def rebind(self, handle: Handle) -> None:
+        if not self.is_new(handle):
+            before = weakref.ref(handle), handle.lazy, getattr(handle, "_node", None)
+            self._rebound.setdefault(id(handle), before)
+        if self._outer is not None:
+            self._outer.rebind(handle)
+        else:
+            _assign(handle)
+
+    def attribute(self, owner: Any, name: str, written: bool) -> None:
+        if self._outer is not None:
+            self._outer.attribute(owner, name, written)
+        if written and not self.is_new(owner):
+            key = id(owner), name
+            if key not in self._attributes:
+                self._attributes[key] = weakref.ref(owner), None  # guards against recursion, as in Recorder
+                self._attributes[key] = weakref.ref(owner), getattr(owner, name, None)
+
+    def flag(self, owner: Any, name: str, value: object, written: bool) -> None:
+        if self._outer is not None:
+            self._outer.flag(owner, name, value, written)
+
+    def storage(self, storage: Any) -> None:
+        if self._outer is not None:
+            self._outer.storage(storage)
+
+    def refuse(self, what: str) -> None:
+        if self._outer is not None:
+            self._outer.refuse(what)
+
+    def changed(self) -> list[Handle]:
+        """The handles from outside that were rebound, and those that were put into attributes."""
+        rebound = [handle for ref, _, _ in self._rebound.values() if (handle := ref()) is not None]
+        owners = [(ref(), name) for (_, name), (ref, _) in self._attributes.items()]
+        held = [getattr(owner, name) for owner, name in owners if owner is not None]
+        return [*rebound, *[handle for handle in held if handle is not None]]
+
+    def undo(self) -> None:
+        """Give everything from outside back what it held when the watch began."""
+        for ref, before, node in self._rebound.values():
+            rebound: Any = ref()
+            if rebound is not None:
+                rebound.lazy, rebound._node = before, node
+        for (_, name), (ref, value) in self._attributes.items():
+            owner = ref()
+            if owner is not None:
+                setattr(owner, name, value)
+
+
 class _Active(threading.local):
-    recorder: Recorder | None = None
+    recorder: Recorder | Watch | None = None
 
     def __init__(self) -> None:
         self.assigned: dict[int, weakref.ref[Any]] = {}  # by id, because == of tensors is elementwise
@@ -193,7 +279,7 @@ _active = _Active()
 
 
 def is_tracing() -> bool:
-    """Whether this thread is tracing a function for ``@jit``."""
+    """Whether this thread is tracing a function, for ``@jit`` or to transform it."""
     return _active.recorder is not None
 
 
@@ -214,8 +300,12 @@ def note_rebind(handle: Handle) -> None:
     if _active.recorder is not None:
         _active.recorder.rebind(handle)
     else:
-        known = _active.assigned
-        known[id(handle)] = weakref.ref(handle, partial(known.pop, id(handle)))
+        _assign(handle)
+
+
+def _assign(handle: Handle) -> None:
+    known = _active.assigned
+    known[id(handle)] = weakref.ref(handle, partial(known.pop, id(handle)))
 
 
 def assigned() -> list[LazyBuffer]:
@@ -261,17 +351,13 @@ def note_storage(storage: Any) -> None:
 
 
 def refuse(what: str) -> None:
-    """Raise JitError if a function is being traced: no value is known yet."""
+    """Raise JitError if a function is being traced for ``@jit``: no value is known yet."""
     if _active.recorder is not None:
-        raise JitError(
-            f"{what} inside of a function that @jit traces: it has no value yet, because nothing runs before"
-            " the trace ends, and later calls replay the kernels without the Python code. Return the tensor"
-            " and read it outside, or choose with where() instead of with `if`"
-        )
+        _active.recorder.refuse(what)
 
 
 @contextmanager
-def recording(recorder: Recorder | None) -> Iterator[None]:
+def recording(recorder: Recorder | Watch | None) -> Iterator[None]:
     """Trace a block with ``recorder``; None: don't trace it."""
     saved = _active.recorder
     _active.recorder = recorder

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import ContextDecorator
 from dataclasses import dataclass
 from enum import Enum
@@ -39,6 +39,8 @@ class Composite(Enum):
     RELU = "relu"
     CLAMP = "clamp"
     CAT = "cat"
+    CALL = "call"  # a function as a whole, see results_of
+    RESULT = "result"
     RESAMPLE = "resample"
 
 
@@ -242,61 +244,111 @@ def leaf_node(tensor: Tensor) -> Node:
     return node
 
 
-def toposort(root: Node) -> list[Node]:
-    """Every node that ``root`` depends on, users before operands."""
-    order = postorder([root], lambda node: [p for p in reversed(node.parents) if isinstance(p, Node)])
+class Several:
+    """The gradients of some of a call's results, by their numbers."""
+
+    def __init__(self, parts: dict[int, Tensor]) -> None:
+        self.parts = parts
+
+    def __add__(self, other: Several) -> Several:
+        out = dict(self.parts)
+        for i, g in other.parts.items():
+            out[i] = out[i] + g if i in out else g
+        return Several(out)
+
+
+Pull: TypeAlias = "Callable[[Node, dict[int, Tensor]], Sequence[Tensor | None]]"
+
+
+def results_of(pull: Pull, parents: Sequence[Parent], count: int) -> list[Node]:
+    """The nodes of the ``count`` results of a function of ``parents``.
+
+    ``pull(node, gradients)`` gives the gradient of each parent, None where the node doesn't need it, from
+    those of the results, by number. It is called once for all results.
+    """
+    tracked = any(isinstance(p, Node) and p.tracked for p in parents)
+    call = Node(Composite.CALL, pull, tuple(parents), tracked)
+    return [Node(Composite.RESULT, i, (call,), tracked) for i in range(count)]
+
+
+@rule(Composite.RESULT)
+def _result(n: Node, g: Tensor) -> tuple[Any, ...]:
+    return (Several({n.arg: g}),)
+
+
+@rule(Composite.CALL)
+def _call(n: Node, g: Any) -> tuple[Tensor | None, ...]:
+    return tuple(n.arg(n, g.parts))
+
+
+def toposort(roots: Iterable[Node], cut: Container[int] = ()) -> list[Node]:
+    """Every node that ``roots`` depend on, users before operands, but nothing below those with ids in
+    ``cut``.
+    """
+
+    def below(node: Node) -> list[Node]:
+        return [p for p in reversed(node.parents) if isinstance(p, Node)] if id(node) not in cut else []
+
+    order = postorder(roots, below)
     order.reverse()
     return order
 
 
-def _leading(order: Sequence[Node], targets: set[int]) -> set[int]:
+def _leading(order: Sequence[Node], targets: set[int], cut: Container[int]) -> set[int]:
     """The ids of the nodes and values that are or lead to one of ``targets``; each node's ``wanted`` is set
     by it.
     """
     useful = set(targets)
     for node in reversed(order):
-        node.wanted = tuple([id(p) in useful for p in node.parents])
-        if any(node.wanted):
-            useful.add(id(node))
+        if id(node) not in cut:
+            node.wanted = tuple([id(p) in useful for p in node.parents])
+            if any(node.wanted):
+                useful.add(id(node))
     return useful
 
 
 def backpropagate(
-    root: Node,
-    gradient: Tensor,
+    roots: Sequence[tuple[Node, Tensor]],
     targets: Callable[[Sequence[Node]], set[int]],
     visit: Callable[[Node | LazyBuffer, Tensor], None],
     create_graph: bool,
     retain_graph: bool,
+    cut: Container[int] = (),
 ) -> None:
-    """Call ``visit(target, gradient of the root with respect to its value)`` for each of ``targets(all
-    nodes)``, by id.
+    """Call ``visit(target, gradient of the roots with respect to its value)`` for each of ``targets(all
+    nodes)``, by id. ``roots`` are nodes with the gradients there; nodes in ``cut`` pass nothing on.
     """
-    order = toposort(root)
+    order = toposort([node for node, _ in roots], cut)
     if any(node.is_released for node in order):
         raise GradientError(
             "this graph was freed by an earlier backward(); pass retain_graph=True to the first call "
             "to use it again"
         )
     wanted = targets(order)
-    useful = _leading(order, wanted)
-    gradients: dict[int, Tensor] = {id(root): gradient}
+    useful = _leading(order, wanted, cut)
+    gradients: dict[int, Any] = {}
     values: dict[int, LazyBuffer] = {}
+
+    def add(key: int, part: Any) -> None:
+        known = gradients.get(key)
+        gradients[key] = part if known is None else known + part
+
     with enable_grad() if create_graph else no_grad():
+        for node, gradient in roots:
+            add(id(node), gradient)
         for node in order:
             g = gradients.pop(id(node), None) if id(node) in useful else None
             if g is None:
                 continue
             if id(node) in wanted:
                 visit(node, g)
-            if node.op is None or not any(node.wanted):
+            if node.op is None or id(node) in cut or not any(node.wanted):
                 continue
             for parent, part, want in zip(
                 node.parents, RULES[node.op].function(node, g), node.wanted, strict=True
             ):
                 if want and part is not None and parent is not None:
-                    known = gradients.get(id(parent))
-                    gradients[id(parent)] = part if known is None else known + part
+                    add(id(parent), part)
                     if isinstance(parent, LazyBuffer):
                         values[id(parent)] = parent
         for key, value in values.items():
@@ -305,6 +357,22 @@ def backpropagate(
         for node in order:
             if node.op is not None and node.tracked:
                 node.release()
+
+
+def pull(
+    roots: Sequence[tuple[Node, Tensor]], targets: Sequence[Parent], create_graph: bool
+) -> list[Tensor | None]:
+    """The gradients at ``roots`` carried back to each of ``targets``, not through these; None where a target
+    isn't reached. The recorded graph stays.
+    """
+    keys = {id(t) for t in targets}
+    found: dict[int, Tensor] = {}
+
+    def gather(node: Node | LazyBuffer, g: Tensor) -> None:
+        found[id(node)] = g
+
+    backpropagate(roots, lambda order: keys, gather, create_graph, True, keys)
+    return [found.get(id(t)) for t in targets]
 
 
 def _seed(x: Tensor, gradient: Tensor | None, what: str, tracked: bool) -> tuple[Node, Tensor]:
@@ -349,7 +417,7 @@ def backward(
             found = g if create_graph else g.detach()
             leaf.grad = found if leaf.grad is None else leaf.grad + found
 
-    backpropagate(root, seed, leaves, gather, create_graph, retain_graph)
+    backpropagate([(root, seed)], leaves, gather, create_graph, retain_graph)
     return x
 
 
@@ -377,7 +445,7 @@ def gradients(
     def gather(node: Node | LazyBuffer, g: Tensor) -> None:
         found[id(node)] = g if create_graph else g.detach()
 
-    backpropagate(root, seed, lambda order: set(keys), gather, create_graph, retain_graph)
+    backpropagate([(root, seed)], lambda order: set(keys), gather, create_graph, retain_graph)
     for key, t in zip(keys, targets, strict=True):
         if key not in found:
             if not t.requires_grad:

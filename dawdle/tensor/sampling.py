@@ -18,6 +18,7 @@ from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.core import apply, cast, constant, shape_args
 from dawdle.tensor.creation import float_dtype
+from dawdle.tensor.lanes import share
 from dawdle.tensor.sorting import argsort
 
 if TYPE_CHECKING:
@@ -80,15 +81,21 @@ class Generator:
         return np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, 0, 0], np.uint32)
 
     def bits(self, cls: type[Tensor], n: int, device: str) -> tuple[Tensor, Tensor]:
-        """Two tensors of ``n`` random uint32 words. The state moves on by ``n`` counters."""
+        """Two tensors of ``n`` random uint32 words. The state moves on by ``n`` counters, inside of vmap by so
+        many for each element that gets others.
+        """
+        offset, count = share(n, device)
         state = self.state(cls, device)
         state.realize()  # one kernel for every draw: the counter is always read from memory
         with no_grad():
             words = [apply(Op.RESHAPE, (1,), apply(Op.SLICE, ((i, i + 1, 1),), state)) for i in range(4)]
-            low = ew.add(words[2], cls._iota(n, uint32, device))
+            counter = cls._iota(n, uint32, device)
+            if offset is not None:
+                counter = ew.add(counter, cls._wrap(offset))
+            low = ew.add(words[2], counter)
             carry = cast(ew.lt(low, words[2]), uint32)
             out = threefry((words[0], words[1]), (low, ew.add(words[3], carry)))
-            state._rebind(_advanced(cls, state, words, n))
+            state._rebind(_advanced(cls, state, words, count))
         return out
 
 
