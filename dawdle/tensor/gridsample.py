@@ -56,13 +56,20 @@ def grid_sample(
         )
     if 0 in shape[1:]:
         raise ShapeError(f"grid_sample can't read from shape {shape}, which has no elements")
+    return sampled(x, grid, mode, padding_mode, bool(align_corners))
+
+
+def sampled(x: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
+    """:func:`grid_sample` of operands that fit, over any number of sizes and in any mode."""
+    shape, places = x.lazy.shape, grid.lazy.shape
+    n = len(shape) - 2
     taps = []
     for axis, size in enumerate(shape[2:]):
         coordinate = _along(widen(grid), n - 1 - axis)
-        at = _on_axis(coordinate, size, bool(align_corners))
-        pad = functools.partial(PADDINGS[padding_mode], size=size, align_corners=bool(align_corners))
+        at = _on_axis(coordinate, size, align_corners)
+        pad = functools.partial(PADDINGS[padding_mode], size=size, align_corners=align_corners)
         taps.append(MODES[mode](at, pad))
-    return cast(_read(widen(x), taps, places[1:-1]), x.lazy.dtype)
+    return cast(read(widen(x), taps, places[1:-1]), x.lazy.dtype)
 
 
 def _along(grid: Tensor, which: int) -> Tensor:
@@ -118,7 +125,12 @@ def _nearest(at: Tensor, pad: Pad) -> Taps:
 
 
 def _linear(at: Tensor, pad: Pad) -> Taps:
-    at = _wide(pad(at))
+    return beside(pad(at))
+
+
+def beside(at: Tensor) -> Taps:
+    """The two elements around positions (N, places), by their distance."""
+    at = _wide(at)
     low = ew.floor(at.detach())
     rest = ew.sub(at, low)
     number = _numbers(at, 2)
@@ -151,10 +163,21 @@ MODES: dict[str, Callable[[Tensor, Pad], Taps]] = {
 }  # fmt: skip
 
 
-def _read(x: Tensor, taps: Sequence[Taps], places: tuple[int, ...]) -> Tensor:
-    """The sum over all combinations of one tap for each axis: one GATHER from the axes flattened."""
+def read(x: Tensor, taps: Sequence[Taps], places: tuple[int, ...]) -> Tensor:
+    """(N, C, *sizes) at places: the sum over all combinations of one tap for each axis."""
+    parts = combinations(x, taps)
+    batch, channels, number, _ = parts.lazy.shape
+    if number > 1:
+        parts = apply(Op.SUM, (2,), parts)
+    return apply(Op.RESHAPE, (batch, channels, *places), parts)
+
+
+def combinations(x: Tensor, taps: Sequence[Taps]) -> Tensor:
+    """(N, C, combinations, places): the weighted elements, by one GATHER from the axes flattened. Those
+    outside of ``x`` are 0.
+    """
     batch, channels, *sizes = x.lazy.shape
-    n, count = len(sizes), math.prod(places)
+    n, count = len(sizes), taps[0][0].lazy.shape[-1]
     index = inside = weight = None
     for i, ((at, share), size) in enumerate(zip(taps, sizes, strict=True)):
         at, share = _combined(at, i, n), None if share is None else _combined(share, i, n)
@@ -165,15 +188,12 @@ def _read(x: Tensor, taps: Sequence[Taps], places: tuple[int, ...]) -> Tensor:
         weight = share if weight is None or share is None else ew.mul(weight, share)
     assert index is not None and inside is not None
     index = ew.where(inside, index, -1)
-    combinations = index.lazy.size // max(batch * count, 1)
-    index = apply(Op.RESHAPE, (batch, 1, combinations * count), index)
+    number = math.prod(index.lazy.shape[1:-1])
+    index = apply(Op.RESHAPE, (batch, 1, number * count), index)
     flat = apply(Op.RESHAPE, (batch, channels, math.prod(sizes)), x)
-    parts = apply(Op.GATHER, 2, flat, apply(Op.EXPAND, (batch, channels, combinations * count), index))
-    if weight is not None:
-        weight = apply(Op.RESHAPE, (batch, 1, combinations, count), weight)
-        parts = ew.mul(apply(Op.RESHAPE, (batch, channels, combinations, count), parts), weight)
-        parts = apply(Op.SUM, (2,), parts)
-    return apply(Op.RESHAPE, (batch, channels, *places), parts)
+    parts = apply(Op.GATHER, 2, flat, apply(Op.EXPAND, (batch, channels, number * count), index))
+    parts = apply(Op.RESHAPE, (batch, channels, number, count), parts)
+    return parts if weight is None else ew.mul(parts, apply(Op.RESHAPE, (batch, 1, number, count), weight))
 
 
 def _combined(t: Tensor, i: int, n: int) -> Tensor:

@@ -9,6 +9,7 @@ from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import tensor_dtype
 from dawdle.tensor import Tensor
 from dawdle.tensor.core import HALF
+from dawdle.tensor.elementwise import where
 
 
 def per_channel(t: Tensor, x: Tensor) -> Tensor:
@@ -112,7 +113,7 @@ def rms_norm(node: Node, x: Tensor, scale: Tensor) -> Tensor:
 def lp_norm(node: Node, x: Tensor) -> Tensor:
     """x over its norm; 0 where that is 0."""
     norm: Tensor = x.norm(node.int("p", 2), node.int("axis", -1), keepdim=True)
-    return x / (norm == 0).where(1.0, norm)
+    return x / where(norm == 0, 1.0, norm)
 
 
 @operator("MeanVarianceNormalization")

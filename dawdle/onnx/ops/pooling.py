@@ -12,6 +12,7 @@ from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import ints
 from dawdle.tensor import Tensor
 from dawdle.tensor.core import HALF
+from dawdle.tensor.elementwise import where
 
 
 def _channel_axes(x: Tensor) -> tuple[int, ...]:
@@ -142,8 +143,9 @@ def max_roi_pool(node: Node, x: Tensor, rois: Tensor) -> Tensor:
     rows, no_rows = _bins(corners[:, 1], corners[:, 3], x.shape[2], height)
     columns, no_columns = _bins(corners[:, 0], corners[:, 2], x.shape[3], width)
     lowest = x.dtype.min
-    across = columns.reshape(-1, 1, 1, width, x.shape[3]).where(picked.unsqueeze(3), lowest).amax(-1)
-    out = rows.reshape(-1, 1, height, 1, x.shape[2]).where(across.movedim(2, 3).unsqueeze(2), lowest).amax(-1)
+    across = where(columns.reshape(-1, 1, 1, width, x.shape[3]), picked.unsqueeze(3), lowest).amax(-1)
+    down = across.movedim(2, 3).unsqueeze(2)
+    out = where(rows.reshape(-1, 1, height, 1, x.shape[2]), down, lowest).amax(-1)
     empty = no_rows.reshape(-1, 1, height, 1) | no_columns.reshape(-1, 1, 1, width)
     return out.masked_fill(empty, 0)
 
