@@ -12,9 +12,7 @@ from dawdle.errors import ShapeError
 
 @dataclass(frozen=True)
 class Structure:
-    """The shape of a nested container; that of a leaf has no ``kind``. Printed as the container with ``*`` for
-    leaves.
-    """
+    """How a container is nested; a leaf has no ``kind``. Printed as the container with ``*`` for leaves."""
 
     kind: type | None = None
     keys: tuple[Any, ...] = ()  # of a dict or dataclass

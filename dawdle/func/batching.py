@@ -96,17 +96,13 @@ def vmap(
         starts = range(0, size, step) if size else (0,)
         parts = []
         for start in starts:
-            part = [
-                x if d is None else _part(x, start, min(start + step, size))
-                for x, d in zip(moved, dims, strict=True)
-            ]
+            stop = min(start + step, size)
+            pairs = zip(moved, dims, strict=True)
+            part = [x if d is None else _part(x, start, stop) for x, d in pairs]
             parts.append(_mapped(func, args, part, dims, kwargs, randomness, out_dims))
         outs = [list(p) for p in zip(*[found for _, _, found in parts], strict=True)]
         like, places, _ = parts[0]
-        joined = [
-            _joined(results, place) for results, place in zip(outs, places, strict=True)
-        ]
-        return tree.refill(like, joined)
+        return tree.refill(like, [_joined(found, place) for found, place in zip(outs, places, strict=True)])
 
     return wrapper
 
@@ -138,7 +134,7 @@ def _batch_size(func: Callable[..., Any], leaves: Sequence[Any], dims: Sequence[
         )
     sizes = [shape[d] for shape, d in found]
     if len(set(sizes)) > 1:
-        words = ", ".join(f"{n} (dimension {d} of {shape})" for n, (shape, d) in zip(sizes, found, strict=True))
+        words = ", ".join(f"{shape[d]} (dimension {d} of {shape})" for shape, d in found)
         raise ShapeError(f"vmap of {_name(func)}: the batch has different sizes in the arguments: {words}")
     return int(sizes[0])
 
@@ -169,9 +165,8 @@ def _mapped(
     out_dims: Any,
 ) -> tuple[Any, list[int | None], list[Any]]:
     """The nested results of one element, where the batch goes in each, and all elements' results."""
-    elements = [
-        x if d is None or x is None else _element(x) for x, d in zip(leaves, dims, strict=True)
-    ]
+    pairs = zip(leaves, dims, strict=True)
+    elements = [x if d is None or x is None else _element(x) for x, d in pairs]
     stand_ins = [s for s in elements if isinstance(s, StandIn)]
     batch = Batch(stand_ins[0].outer.shape[0], {s.inner.lazy: s.outer.lazy for s in stand_ins})
     watch = Watch()
@@ -218,7 +213,7 @@ def _check_changes(func: Callable[..., Any], watch: Watch, batch: Batch) -> None
     wrong = next((x for x in changed if x in differing), None)
     if wrong is not None:
         raise TransformError(
-            f"vmap of {_name(func)}: it assigned a value of shape {wrong.shape}, another one for each element, "
-            "to a tensor from outside (an in-place operation, running statistics, or .grad by backward()); "
+            f"vmap of {_name(func)}: a tensor from outside was made to hold a value of shape {wrong.shape}, "
+            "another one for each element (by an in-place operation, running statistics, or backward()); "
             "return it instead"
         )

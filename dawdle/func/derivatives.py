@@ -1,4 +1,4 @@
-"""Derivatives of functions: ``grad``, ``value_and_grad``, ``vjp`` and ``jvp``, with the names of ``torch.func``.
+"""Derivatives of functions: ``grad``, ``value_and_grad``, ``vjp`` and ``jvp``, as in ``torch.func``.
 
 A function gets its arguments as tensors of their own, at which gradients end. What it returns, and the
 derivatives, can be differentiated further: with respect to what the arguments were computed from, to tensors
@@ -76,13 +76,21 @@ def check_inputs(x: Any, what: str) -> None:
     """Raise GradientError unless ``x`` is or holds float tensors and nothing else."""
     for leaf in tree.flatten(x)[0]:
         if not isinstance(leaf, Tensor) or not leaf.dtype.is_float:
-            kind = f"a tensor of {leaf.dtype.name}" if isinstance(leaf, Tensor) else f"a {type(leaf).__name__}"
             raise GradientError(
-                f"{what} must be a float tensor to be differentiated by, or hold nothing else; it is or holds {kind}"
+                f"{what} must be a float tensor to be differentiated by, or hold nothing else; it is or holds "
+                f"{_kind(leaf)}"
             )
 
 
-def chosen(func: Function, args: Sequence[Any], kwargs: Any, argnums: Argnums) -> tuple[Function, tuple[Any, ...]]:
+def _kind(x: Any) -> str:
+    if not isinstance(x, Tensor):
+        return f"a {type(x).__name__}"
+    return f"a tensor of {x.dtype.name} and shape {x.shape}"
+
+
+def chosen(
+    func: Function, args: Sequence[Any], kwargs: Any, argnums: Argnums
+) -> tuple[Function, tuple[Any, ...]]:
     """(``func`` of the arguments ``argnums`` alone, these arguments). Raises GradientError as
     :func:`check_inputs`.
     """
@@ -112,7 +120,7 @@ def called(func: Function, has_aux: bool, args: Sequence[Any]) -> tuple[Any, Any
         return out, None
     if not isinstance(out, tuple) or len(out) != 2:
         raise GradientError(
-            f"with has_aux=True {name_of(func)} must return (result, anything), it returned a {type(out).__name__}"
+            f"with has_aux=True {name_of(func)} must return (result, anything), it returned {_kind(out)}"
         )
     return out
 
@@ -123,7 +131,7 @@ def tensors_of(x: Any, func: Function) -> list[Tensor]:
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise GradientError(
-                f"{name_of(func)} must return tensors to be differentiated, it returned a {type(leaf).__name__}"
+                f"{name_of(func)} must return tensors to be differentiated, it returned {_kind(leaf)}"
             )
     return leaves
 
@@ -165,12 +173,9 @@ def value_and_grad(
 
 def _check_scalar(value: Any, func: Function) -> None:
     if not isinstance(value, Tensor) or not value.dtype.is_float or value.lazy.size != 1:
-        what = f"a {type(value).__name__}"
-        if isinstance(value, Tensor):
-            what = f"a tensor of {value.dtype.name} and shape {value.shape}"
         raise GradientError(
-            f"{name_of(func)} must return a float scalar to have a gradient, it returned {what}; reduce it with "
-            ".sum() or .mean(), or use vjp or jacobian"
+            f"{name_of(func)} must return a float scalar to have a gradient, it returned {_kind(value)}; "
+            "reduce it with .sum() or .mean(), or use vjp or jacobian"
         )
 
 
@@ -189,8 +194,8 @@ def grad(func: Function, argnums: Argnums = 0, has_aux: bool = False) -> Callabl
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """(``func(*primals)``, a function of cotangents). With ``has_aux`` ``func`` returns (result, anything), and
-    the latter comes third.
+    """(``func(*primals)``, a function of cotangents). With ``has_aux`` ``func`` returns (result, anything),
+    and the latter comes third.
 
     The function gets a cotangent for the result, nested like it, and returns a tuple with the products of
     cotangents and Jacobian for each of ``primals``: the gradients of the sum of result times cotangent. It
@@ -205,7 +210,7 @@ def vjp(func: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]
     def pullback(cotangents: Any) -> tuple[Any, ...]:
         given = like(out, cotangents, "cotangent")
         pairs = [(node, g) for t, g in zip(results, given, strict=True) if (node := recorded(t)) is not None]
-        keep = inputs.matter_to_others(*results, *given) if is_grad_enabled() else False
+        keep = inputs.matter_to_others(*results, *given)
         found: tuple[Any, ...] = inputs.filled(pull(pairs, inputs.nodes, keep))
         return found
 
@@ -230,7 +235,9 @@ def like(nested: Any, given: Any, what: str) -> list[Tensor]:
     return out
 
 
-def jvp(func: Function, primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False) -> tuple[Any, ...]:
+def jvp(
+    func: Function, primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
+) -> tuple[Any, ...]:
     """(``func(*primals)``, the derivative of the result in the direction of ``tangents``). With ``has_aux``
     ``func`` returns (result, anything), and the latter comes third.
 
@@ -259,7 +266,8 @@ def _pushed(
 ) -> list[Tensor | None]:
     """The derivative of each result, None for 0."""
     duals = [_separate(t.detach().zeros_like()) if recorded(t) is not None else None for t in results]
-    roots = [(node, d) for t, d in zip(results, duals, strict=True) if d is not None and (node := recorded(t))]
+    nodes = [recorded(t) for t in results]
+    roots = [(n, d) for n, d in zip(nodes, duals, strict=True) if n is not None and d is not None]
     products = pull(roots, inputs.nodes, True)
     pairs = zip(products, tangents, strict=True)
     linear = [(node, v) for p, v in pairs if p is not None and (node := recorded(p)) is not None]

@@ -107,7 +107,8 @@ def _recorded(
     def gradients(node: Node, given: dict[int, Tensor]) -> list[Tensor | None]:
         below, seeds = frame.entered(given)
         wanted = [k for k in range(len(targets)) if node.needs(k)]
-        found = pull([(roots[i], g) for i, g in seeds.items()], [targets[k] for k in wanted], is_grad_enabled())
+        ends = [(roots[i], g) for i, g in seeds.items()]
+        found = pull(ends, [targets[k] for k in wanted], is_grad_enabled())
         reached = {k: g for k, g in zip(wanted, found, strict=True) if g is not None}
         out: list[Tensor | None] = [None] * len(targets)
         for k, g in zip(reached, leave(below, list(reached.values())), strict=True):

@@ -28,9 +28,9 @@ class Nameless:
 
     def __call__(self, *arrays: Array) -> Array:
         raise TransformError(
-            "the value of a tensor was asked for inside of vmap, where it stands for all elements of the batch"
-            " at once (or it was kept after that). Choose with where() instead of with `if`; for shapes that"
-            " depend on values, and for Python code that needs them, loop over the batch instead"
+            "the value of a tensor was asked for inside of vmap, where it stands for all elements of the"
+            " batch at once (or it was kept after that). Choose with where() instead of with `if`; for shapes"
+            " that depend on values, and for Python code that needs them, loop over the batch instead"
         )
 
 
@@ -62,16 +62,13 @@ class Batch:
             self._own[found] = build.iota(self.size, uint32, device)
         return found
 
-    def __contains__(self, node: object) -> bool:
-        return node in self._own or (self._base is not None and node in self._base)
-
-    def __getitem__(self, node: LazyBuffer) -> LazyBuffer:
+    def get(self, node: LazyBuffer) -> LazyBuffer | None:
+        """What is known of all elements' values."""
         found = self._own.get(node)
-        if found is not None:
-            return found
-        if self._base is None:
-            raise KeyError(node)
-        return self._base[node]
+        return found if found is not None or self._base is None else self._base.get(node)
+
+    def __contains__(self, node: LazyBuffer) -> bool:
+        return self.get(node) is not None
 
     def dependent(self, nodes: Iterable[LazyBuffer]) -> set[LazyBuffer]:
         """Those below or among ``nodes`` that differ from element to element."""
@@ -85,11 +82,11 @@ class Batch:
         return () if node in self else node.src
 
     def of(self, nodes: Sequence[LazyBuffer]) -> list[LazyBuffer | None]:
-        """For each node that of all elements, its first axis theirs; None where all elements have the same."""
+        """For each node that of all elements, its first axis theirs; None where all have the same."""
         for node in postorder(nodes, self._below):
             if node not in self and any(s in self for s in node.src):
                 self._own[node] = RULES[node.op](node, _Operands(self, node))
-        return [self[node] if node in self else None for node in nodes]
+        return [self.get(node) for node in nodes]
 
 
 class _Operands:
@@ -104,7 +101,7 @@ class _Operands:
 
     def __getitem__(self, i: int) -> LazyBuffer:
         x = self.src[i]
-        return self.batch[x] if x in self.batch else repeated(x, self.batch.size)
+        return self.batch.get(x) or repeated(x, self.batch.size)
 
     def all(self) -> list[LazyBuffer]:
         return [self[i] for i in range(len(self.src))]
@@ -121,7 +118,9 @@ def total(x: LazyBuffer) -> LazyBuffer:
     """
     moves = []
     y = x
-    while (y.op is Op.RESHAPE and y.src[0].shape[:1] == y.shape[:1]) or (y.op is Op.PERMUTE and y.arg[0] == 0):
+    while (y.op is Op.RESHAPE and y.src[0].shape[:1] == y.shape[:1]) or (
+        y.op is Op.PERMUTE and y.arg[0] == 0
+    ):
         moves.append(y)
         y = y.src[0]
     if y.op is Op.SUM:

@@ -199,7 +199,8 @@ class Watch:
         self._new: dict[int, weakref.ref[Any]] = {}
         self._rebound: dict[int, tuple[weakref.ref[Any], LazyBuffer, Any]] = {}
         self._attributes: dict[tuple[int, str], tuple[weakref.ref[Any], Any]] = {}
-        self.seen: dict[int, tuple[LazyBuffer, Any]] = {}  # values and nodes of handles from outside that were read
+        # values and nodes of handles from outside that were read
+        self.seen: dict[int, tuple[LazyBuffer, Any]] = {}
 
     def new(self, handle: Handle) -> None:
         self._new[id(handle)] = weakref.ref(handle)

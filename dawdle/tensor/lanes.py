@@ -35,16 +35,16 @@ def lane(batch: Batch, randomness: str) -> Iterator[None]:
 
 
 def share(n: int, device: str) -> tuple[LazyBuffer | None, int]:
-    """(the place in the stream where the ``n`` numbers for an element begin, None for 0; how many are drawn for
-    all elements). Raises TransformError where random numbers may not be drawn.
+    """(the place in the stream where the ``n`` numbers for an element begin, None for 0; how many are drawn
+    for all elements). Raises TransformError where random numbers may not be drawn.
     """
     offset: LazyBuffer | None = None
     count = n
     for batch, randomness in reversed(_active.lanes):
         if randomness == "error":
             raise TransformError(
-                "vmap: random numbers are drawn inside; pass randomness='different' for others for each element, "
-                "or randomness='same'"
+                "vmap: random numbers are drawn inside; pass randomness='different' for others for each "
+                "element, or randomness='same'"
             )
         if randomness == "different":
             step = build.const(count, uint32, device)
