@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dawdle.errors import GradientError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import Tensor
-from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import Composite, Node, rule
 from dawdle.tensor.core import apply, cast, constant
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.reduce import positions
+from dawdle.tensor.trigonometry import cos
 
 Parts = tuple[Tensor | None, ...]
 
@@ -62,7 +62,7 @@ def _log2(n: Node, g: Tensor) -> Parts:
 
 @rule(Op.SIN, inputs=True)
 def _sin(n: Node, g: Tensor) -> Parts:
-    return (g * tr.cos(n.x(g)),)
+    return (g * cos(n.x(g)),)
 
 
 @rule(Op.TRUNC)
@@ -117,59 +117,6 @@ def _where(n: Node, g: Tensor) -> Parts:
     )
 
 
-@rule(Composite.EXP, output=True)
-def _exp(n: Node, g: Tensor) -> Parts:
-    return (g * n.y(g),)
-
-
-@rule(Composite.EXPM1, output=True)
-def _expm1(n: Node, g: Tensor) -> Parts:
-    return (g * (n.y(g) + 1.0),)
-
-
-@rule(Composite.LOG1P, inputs=True)
-def _log1p(n: Node, g: Tensor) -> Parts:
-    return (g / (n.x(g) + 1.0),)
-
-
-@rule(Composite.COS, inputs=True)
-def _cos(n: Node, g: Tensor) -> Parts:
-    return (-(g * tr.sin(n.x(g))),)
-
-
-@rule(Composite.TANH, output=True)
-def _tanh(n: Node, g: Tensor) -> Parts:
-    y = n.y(g)
-    return (g * (1.0 - y * y),)
-
-
-@rule(Composite.SIGMOID, output=True)
-def _sigmoid(n: Node, g: Tensor) -> Parts:
-    y = n.y(g)
-    return (g * y * (1.0 - y),)
-
-
-@rule(Composite.ERF, inputs=True)
-def _erf(n: Node, g: Tensor) -> Parts:
-    x = n.x(g)
-    return (g * tr.exp(-(x * x)) * (2 / math.sqrt(math.pi)),)
-
-
-@rule(Composite.POW, inputs=True, output=True)
-def _pow(n: Node, g: Tensor) -> Parts:
-    x, y = n.x(g, 0), n.x(g, 1)
-
-    def base() -> Tensor:
-        return where(y == 0, 0.0, g * y * tr.power(x, y - 1.0))
-
-    def exponent() -> Tensor:
-        zero = x == 0
-        slope = n.y(g) * tr.log(where(zero, 1.0, x))
-        return g * where(zero, where(y >= 0, 0.0, constant(y, -math.inf)), slope)
-
-    return _split(n, base, exponent)
-
-
 @rule(Composite.ABS, inputs=True)
 def _abs(n: Node, g: Tensor) -> Parts:
     x = n.x(g).detach()
@@ -179,16 +126,6 @@ def _abs(n: Node, g: Tensor) -> Parts:
 @rule(Composite.RELU, output=True)
 def _relu(n: Node, g: Tensor) -> Parts:
     return (where(n.y(g).detach() > 0, g, 0.0),)
-
-
-@rule(Composite.CLAMP, inputs=True)
-def _clamp(n: Node, g: Tensor) -> Parts:
-    x, (low, high) = n.x(g).detach(), n.arg
-    if low is not None:
-        g = where(x >= g._new(low), g, 0.0)
-    if high is not None:
-        g = where(x <= g._new(high), g, 0.0)
-    return (g,)
 
 
 # ---- along axes

@@ -21,10 +21,40 @@ from dawdle.nn.losses import (
 )
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
+from dawdle.tensor.convolution import (
+    conv1d,
+    conv2d,
+    conv3d,
+    conv_transpose1d,
+    conv_transpose2d,
+    conv_transpose3d,
+    fold,
+    unfold,
+)
+from dawdle.tensor.elementwise import where
 from dawdle.tensor.gridsample import affine_grid, grid_sample
+from dawdle.tensor.linalg import scaled_dot_product_attention
+from dawdle.tensor.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+    adaptive_max_pool1d,
+    adaptive_max_pool2d,
+    adaptive_max_pool3d,
+    avg_pool1d,
+    avg_pool2d,
+    avg_pool3d,
+    lp_pool1d,
+    lp_pool2d,
+    lp_pool3d,
+    max_pool1d,
+    max_pool2d,
+    max_pool3d,
+    max_unpool1d,
+    max_unpool2d,
+    max_unpool3d,
+)
 from dawdle.tensor.resample import interpolate
-
-Sizes = int | Sequence[int]
 
 
 def relu(x: Tensor) -> Tensor:
@@ -46,7 +76,7 @@ def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """x where positive, else weight·x, with one weight, or one for each channel (axis 1)."""
     if weight.shape != (1,) and len(x.shape) > 1:
         weight = _by_channel(weight, x)
-    return (x > 0).where(x, weight * x)
+    return where(x > 0, x, weight * x)
 
 
 def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
@@ -81,7 +111,7 @@ def silu(x: Tensor) -> Tensor:
 
 def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     """log(1 + exp(beta·x)) / beta; x itself where beta·x exceeds ``threshold``."""
-    return (beta * x > threshold).where(x, x.softplus(beta))
+    return where(beta * x > threshold, x, x.softplus(beta))
 
 
 def mish(x: Tensor) -> Tensor:
@@ -122,69 +152,6 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return y if bias is None else y + bias
 
 
-def conv1d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Cross-correlation: shapes (N, C, L), (out, C/groups, K), (out,) → (N, out, L')."""
-    return x.conv1d(weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-
-
-def conv2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Cross-correlation: shapes (N, C, H, W), (out, C/groups, KH, KW), (out,) → (N, out, H', W')."""
-    return x.conv2d(weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-
-
-def conv3d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None = None,
-    stride: Sizes = 1,
-    padding: Sizes | str = 0,
-    dilation: Sizes = 1,
-    groups: int = 1,
-) -> Tensor:
-    """Cross-correlation: shapes (N, C, D, H, W), (out, C/groups, KD, KH, KW), (out,) → (N, out, D', …)."""
-    return x.conv3d(weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
-
-
-def max_pool2d(
-    x: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    dilation: Sizes = 1,
-    ceil_mode: bool = False,
-) -> Tensor:
-    """The maximum of each window over the last two axes."""
-    return x.max_pool2d(kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def avg_pool2d(
-    x: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes | None = None,
-    padding: Sizes = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-) -> Tensor:
-    """The mean of each window over the last two axes; padding counts as zeros if ``count_include_pad``."""
-    return x.avg_pool2d(kernel_size, stride, padding, ceil_mode, count_include_pad)
-
-
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Rows of ``weight`` (n, d) at ``index`` (…): shape (…, d).
 
@@ -194,7 +161,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     if padding_idx is None:
         return rows
     padding: Tensor = index.eq(padding_idx).unsqueeze(-1)
-    return padding.where(rows.detach(), rows)
+    return where(padding, rows.detach(), rows)
 
 
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
@@ -310,11 +277,15 @@ def _precision(x: Tensor) -> float:
 
 # fmt: off
 __all__ = [
-    "affine_grid", "avg_pool2d", "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits",
-    "conv1d", "conv2d", "conv3d", "cross_entropy", "dropout", "elu", "embedding", "gelu", "grid_sample",
-    "group_norm", "hardsigmoid", "hardswish", "huber_loss", "interpolate", "kl_div", "l1_loss",
-    "layer_norm", "leaky_relu", "linear", "log_softmax", "max_pool2d", "mish", "mse_loss", "nll_loss",
-    "prelu", "relu", "relu6", "rms_norm", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax",
-    "softplus", "tanh",
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "avg_pool1d", "avg_pool2d", "avg_pool3d",
+    "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "dropout", "elu",
+    "embedding", "fold", "gelu", "grid_sample", "group_norm", "hardsigmoid", "hardswish", "huber_loss",
+    "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "lp_pool1d",
+    "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
+    "max_unpool3d", "mish", "mse_loss", "nll_loss", "prelu", "relu", "relu6", "rms_norm",
+    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus",
+    "tanh", "unfold",
 ]
 # fmt: on

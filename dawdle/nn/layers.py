@@ -12,6 +12,7 @@ from dawdle.nn import init
 from dawdle.nn.module import Module, Parameter
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
+from dawdle.tensor.elementwise import where
 
 
 class Identity(Module):
@@ -147,6 +148,83 @@ class Conv3d(_Conv):
         return F.conv3d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
+class _ConvTranspose(_Conv):
+    """Common part of the transposed convolutions; ``weight`` (in, out/groups, *kernel)."""
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Sequence[int],
+        stride: int | Sequence[int] = 1,
+        padding: int | Sequence[int] = 0,
+        output_padding: int | Sequence[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Sequence[int] = 1,
+        device: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype
+        )
+        self.output_padding = per_axis(output_padding, self.spatial)
+        shape = (in_channels, out_channels // groups, *self.kernel_size)
+        self.weight = empty_parameter(shape, device, dtype)
+        self.reset_parameters()
+
+    def _output_padding(self, x: Tensor, output_size: Sequence[int] | None) -> tuple[int, ...]:
+        """What makes the result of ``output_size``, the layer's own by default."""
+        if output_size is None:
+            return self.output_padding
+        rows = zip(
+            x.shape[-self.spatial :], self.stride, self.padding, self.dilation, self.kernel_size, strict=True
+        )
+        least = [(n - 1) * s - 2 * int(p) + d * (k - 1) + 1 for n, s, p, d, k in rows]
+        return tuple(wanted - size for wanted, size in zip(output_size[-self.spatial :], least, strict=True))
+
+    def extra_repr(self) -> str:
+        text = super().extra_repr()
+        extra = self.output_padding
+        return text + (f", output_padding={extra}" if any(extra) else "")
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """:func:`functional.conv_transpose1d` with its weights: (N, in, L) → (N, out, L')."""
+
+    spatial = 1
+
+    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        extra = self._output_padding(x, output_size)
+        return F.conv_transpose1d(
+            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """:func:`functional.conv_transpose2d` with its weights: (N, in, H, W) → (N, out, H', W')."""
+
+    spatial = 2
+
+    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        extra = self._output_padding(x, output_size)
+        return F.conv_transpose2d(
+            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """:func:`functional.conv_transpose3d` with its weights: (N, in, D, H, W) → (N, out, D', H', W')."""
+
+    spatial = 3
+
+    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        extra = self._output_padding(x, output_size)
+        return F.conv_transpose3d(
+            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
+
 class Embedding(Module):
     """A table of vectors, looked up by index: (…) → (…, embedding_dim). Normal at first.
 
@@ -177,7 +255,7 @@ class Embedding(Module):
         if self.padding_idx is not None:
             rows = Tensor.arange(self.num_embeddings, device=self.weight.device).unsqueeze(1)
             with no_grad():
-                self.weight.assign((rows != self.padding_idx).where(self.weight, 0.0))
+                self.weight.assign(where(rows != self.padding_idx, self.weight, 0.0))
 
     def forward(self, index: Tensor) -> Tensor:
         return F.embedding(index, self.weight, self.padding_idx)
@@ -201,36 +279,6 @@ class Dropout(Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
-
-
-class _Pool2d(Module):
-    def __init__(
-        self,
-        kernel_size: int | Sequence[int],
-        stride: int | Sequence[int] | None = None,
-        padding: int | Sequence[int] = 0,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class MaxPool2d(_Pool2d):
-    """:func:`functional.max_pool2d`; the stride is the kernel's size by default."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.max_pool2d(x, self.kernel_size, self.stride, self.padding)
-
-
-class AvgPool2d(_Pool2d):
-    """:func:`functional.avg_pool2d`; the stride is the kernel's size by default."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.avg_pool2d(x, self.kernel_size, self.stride, self.padding)
 
 
 def empty_parameter(shape: tuple[int, ...], device: str | None, dtype: Any) -> Parameter:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dawdle.errors import DawdleError, ShapeError
 from dawdle.nn.module import Module
 from dawdle.tensor import Tensor
+from dawdle.tensor.elementwise import where
 
 _REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "mean": lambda loss: loss.mean(),
@@ -66,7 +67,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if delta <= 0:
         raise DawdleError(f"huber_loss needs delta > 0, not {delta}")
     size = _difference(input, target).abs()
-    return _reduce((size < delta).where(0.5 * size.square(), delta * (size - 0.5 * delta)), reduction)
+    return _reduce(where(size < delta, 0.5 * size.square(), delta * (size - 0.5 * delta)), reduction)
 
 
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
@@ -114,7 +115,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
         loss = target.exp() * (target - input)
     else:
         positive = target > 0
-        loss = positive.where(target * (positive.where(target, 1.0).log() - input), 0.0 * input)
+        loss = where(positive, target * (where(positive, target, 1.0).log() - input), 0.0 * input)
     if reduction == "batchmean":
         return _reduce(loss, "sum") / input.shape[0]
     return _reduce(loss, reduction)

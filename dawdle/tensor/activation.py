@@ -11,6 +11,7 @@ from dawdle.tensor import elementwise as ew
 from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import Composite
 from dawdle.tensor.core import cast, composite, same, to_float, widen
+from dawdle.tensor.special import erf
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -47,7 +48,7 @@ def gelu(x: Tensor, approximate: str = "tanh") -> Tensor:
     if approximate == "tanh":
         gate = tr.tanh((wide * wide * wide * 0.044715 + wide) * math.sqrt(2 / math.pi))
     elif approximate == "none":
-        gate = tr.erf(wide * math.sqrt(0.5))
+        gate = erf(wide * math.sqrt(0.5))
     else:
         raise ShapeError(f"gelu: approximate must be 'tanh' or 'none', got {approximate!r}")
     return cast(wide * (gate + 1.0) * 0.5, x.lazy.dtype)

@@ -7,11 +7,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dawdle.dtype import DEFAULT_FLOAT, DEFAULT_INT, DType, of_scalar, to_dtype
 from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy import build
+from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Scalar, cast, constant, fitting, shape_args
+from dawdle.tensor.core import Scalar, apply, cast, constant, fitting, shape_args
+from dawdle.tensor.power import power
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -71,30 +75,39 @@ def iota(cls: type[Tensor], n: int, dtype: DType | None, device: str) -> Tensor:
 def arange(
     cls: type[Tensor],
     start: Scalar,
-    stop: Scalar | None = None,
+    end: Scalar | None = None,
     step: Scalar = 1,
     dtype: object | None = None,
     device: str | None = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """start, start + step, ... below ``stop`` (``arange(n)``: 0 to n-1); int64 if all are integers, else
+    """start, start + step, ... before ``end`` (``arange(n)``: 0 to n-1); int64 if all are integers, else
     float32.
     """
-    if stop is None:
-        start, stop = 0, start
+    if end is None:
+        start, end = 0, start
     if step == 0:
         raise ShapeError("arange: step must not be 0")
-    steps = (stop - start) / step
-    if not math.isfinite(steps):
-        raise ShapeError(f"arange: from {start} to {stop} by {step} is no finite number of steps")
-    n = max(math.ceil(steps), 0)
-    whole = all(isinstance(v, int) for v in (start, stop, step))
+    numbers = (start, end, step)
+    whole = all(isinstance(v, (int, np.integer)) for v in numbers)
     kind = to_dtype(dtype) if dtype is not None else DEFAULT_INT if whole else DEFAULT_FLOAT
+    if whole:
+        n = len(range(*[int(v) for v in numbers]))
+    else:
+        steps = (end - start) / step
+        if not math.isfinite(steps):
+            raise ShapeError(f"arange: from {start} to {end} by {step} is no finite number of steps")
+        n = max(math.ceil(steps), 0)
     out = iota(cls, n, None, cls._device_name(device))
-    out = out if whole else cast(out, kind if kind.is_float else DEFAULT_FLOAT)
+    out = out if whole else cast(out, _work(kind))
     out = out if step == 1 else out * step
     out = out if start == 0 else out + start
     return cast(out, kind).requires_grad_(requires_grad)
+
+
+def _work(kind: DType) -> DType:
+    """The float in which steps are computed: at least float32."""
+    return kind if kind.is_float and kind.bits >= 32 else DEFAULT_FLOAT
 
 
 def linspace(
@@ -107,33 +120,142 @@ def linspace(
     requires_grad: bool = False,
 ) -> Tensor:
     """``steps`` equally spaced numbers from ``start`` to ``end``, both included; float32 by default."""
-    if steps < 0:
-        raise ShapeError(f"linspace: steps must not be negative, got {steps}")
     kind = to_dtype(dtype or DEFAULT_FLOAT)
-    work = kind if kind.is_float else DEFAULT_FLOAT
-    i = cast(iota(cls, steps, None, cls._device_name(device)), work)
-    step = (end - start) / max(steps - 1, 1)
-    from_end = constant(i, end) - (constant(i, steps - 1) - i) * step  # so that both ends are exact
-    out = ew.where(ew.lt(i, steps / 2), i * step + start, from_end)
+    out = _spaced(cls, start, end, steps, _work(kind), device, "linspace")
     return cast(out, kind).requires_grad_(requires_grad)
 
 
+def _spaced(
+    cls: type[Tensor], start: float, end: float, steps: int, work: DType, device: str | None, what: str
+) -> Tensor:
+    if steps < 0:
+        raise ShapeError(f"{what}: steps must not be negative, got {steps}")
+    i = cast(iota(cls, steps, None, cls._device_name(device)), work)
+    step = (end - start) / max(steps - 1, 1)
+    from_end = constant(i, end) - (constant(i, steps - 1) - i) * step  # so that both ends are exact
+    return ew.where(ew.lt(i, steps / 2), i * step + start, from_end)
+
+
+def logspace(
+    cls: type[Tensor],
+    start: float,
+    end: float,
+    steps: int,
+    base: float = 10.0,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """``base`` to the powers of ``linspace(start, end, steps)``; float32 by default."""
+    kind = to_dtype(dtype or DEFAULT_FLOAT)
+    powers = _spaced(cls, start, end, steps, _work(kind), device, "logspace")
+    return cast(power(constant(powers, base), powers), kind).requires_grad_(requires_grad)
+
+
+def tril_indices(
+    cls: type[Tensor], row: int, col: int | None = None, offset: int = 0, device: str | None = None
+) -> Tensor:
+    """Row and column of each element on and below a diagonal of a ``row`` x ``col`` matrix, shape (2, n);
+    int64.
+    """
+    found = np.stack(np.tril_indices(row, offset, row if col is None else col)).astype(np.int64)
+    return cls._of(found, cls._device_name(device))
+
+
+def triu_indices(
+    cls: type[Tensor], row: int, col: int | None = None, offset: int = 0, device: str | None = None
+) -> Tensor:
+    """Row and column of each element on and above a diagonal, as in :func:`tril_indices`."""
+    found = np.stack(np.triu_indices(row, offset, row if col is None else col)).astype(np.int64)
+    return cls._of(found, cls._device_name(device))
+
+
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """The Vandermonde matrix: column ``j`` holds the powers ``N - 1 - j`` of a vector, or ``j`` with
+    ``increasing``.
+    """
+    if len(x.lazy.shape) != 1:
+        raise ShapeError(f"vander takes a vector, got shape {x.lazy.shape}")
+    n = x.lazy.size if N is None else N
+    exponents = iota(type(x), n, None, x.lazy.device)
+    line = exponents if increasing else constant(exponents, n - 1) - exponents
+    column = apply(Op.RESHAPE, (x.lazy.size, 1), x)
+    return power(column, cast(line, x.lazy.dtype))
+
+
 def full_like(
-    x: Tensor, fill_value: Scalar, dtype: object | None = None, requires_grad: bool = False
+    x: Tensor,
+    fill_value: Scalar,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """A tensor of the shape, dtype and device of ``x`` with every element ``fill_value``."""
-    out = constant(x, fill_value, None if dtype is None else to_dtype(dtype))
-    return out.requires_grad_(requires_grad)
+    return full(type(x), x.lazy.shape, fill_value, **_as(x, dtype, device), requires_grad=requires_grad)
 
 
-def zeros_like(x: Tensor, dtype: object | None = None, requires_grad: bool = False) -> Tensor:
+def _as(x: Tensor, dtype: object | None, device: str | None) -> dict[str, Any]:
+    """The dtype and device of ``x`` where none are given."""
+    return {"dtype": dtype or x.lazy.dtype, "device": device or x.lazy.device}
+
+
+def zeros_like(
+    x: Tensor, dtype: object | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Zeros of the shape, dtype and device of ``x``."""
-    return full_like(x, 0, dtype, requires_grad)
+    return full_like(x, 0, dtype, device, requires_grad)
 
 
-def ones_like(x: Tensor, dtype: object | None = None, requires_grad: bool = False) -> Tensor:
+def ones_like(
+    x: Tensor, dtype: object | None = None, device: str | None = None, requires_grad: bool = False
+) -> Tensor:
     """Ones of the shape, dtype and device of ``x``."""
-    return full_like(x, 1, dtype, requires_grad)
+    return full_like(x, 1, dtype, device, requires_grad)
+
+
+def new_full(
+    x: Tensor,
+    size: Any,
+    fill_value: Scalar,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A tensor of shape ``size`` with every element ``fill_value``, of the dtype and device of ``x``."""
+    return full(type(x), size, fill_value, **_as(x, dtype, device), requires_grad=requires_grad)
+
+
+def new_zeros(
+    x: Tensor,
+    *size: Any,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Zeros of shape ``size``, of the dtype and device of ``x``."""
+    return new_full(x, shape_args(size, "new_zeros"), 0, dtype, device, requires_grad)
+
+
+def new_ones(
+    x: Tensor,
+    *size: Any,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """Ones of shape ``size``, of the dtype and device of ``x``."""
+    return new_full(x, shape_args(size, "new_ones"), 1, dtype, device, requires_grad)
+
+
+def new_tensor(
+    x: Tensor,
+    data: Any,
+    dtype: object | None = None,
+    device: str | None = None,
+    requires_grad: bool = False,
+) -> Tensor:
+    """A new tensor with a copy of ``data``, of the dtype and device of ``x``."""
+    return type(x)(data, **_as(x, dtype, device), requires_grad=requires_grad)
 
 
 def float_dtype(dtype: object | None, what: str) -> DType:

@@ -8,12 +8,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dawdle.dtype import DEFAULT_FLOAT, DType, float32, promote, promote_scalar, uint16, uint32, uint64
-from dawdle.errors import DTypeError, ShapeError
+from dawdle.dtype import (
+    DEFAULT_FLOAT,
+    DType,
+    bool_,
+    promote,
+    promote_scalar,
+    uint16,
+    uint32,
+    uint64,
+)
+from dawdle.errors import ArgumentError, DTypeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor.autograd import Composite
 from dawdle.tensor.core import (
-    HALF,
     Operand,
     Scalar,
     apply,
@@ -27,15 +35,15 @@ from dawdle.tensor.core import (
     is_scalar,
     pair,
     same,
+    widen,
 )
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
-Binary = Callable[["Tensor", Operand], "Tensor"]
+UNSIGNED = {16: uint16, 32: uint32, 64: uint64}
 
-
-def _dtypes(a: Operand, b: Operand) -> DType:
+def promoted(a: Operand, b: Operand) -> DType:
     """The dtype that two operands promote to."""
     if not hasattr(a, "lazy"):
         a, b = b, a
@@ -45,65 +53,31 @@ def _dtypes(a: Operand, b: Operand) -> DType:
     return promote(x.lazy.dtype, coerce(x, b).lazy.dtype)
 
 
-def _operands(x: Tensor, other: object) -> bool:
-    return hasattr(other, "lazy") or is_scalar(other) or isinstance(other, (np.ndarray, list, tuple))
-
-
-def operator(function: Binary, reflected: bool = False) -> Binary:
-    """``function`` as the method behind an operator: it leaves operands of unknown kinds to their own type.
-    """
-
-    def method(x: Tensor, other: Operand) -> Tensor:
-        if not _operands(x, other):
-            return NotImplemented  # type: ignore[no-any-return]
-        return function(other, x) if reflected else function(x, other)  # type: ignore[arg-type]
-
-    method.__name__ = f"__{'r' if reflected else ''}{function.__name__}__"
-    method.__doc__ = function.__doc__
-    return method
-
-
-def inplace(function: Binary) -> Binary:
-    """``function`` as an in-place operator: the handle is rebound to the result, in its own shape and dtype.
-    """
-
-    def method(x: Tensor, other: Operand) -> Tensor:
-        if not _operands(x, other):
-            return NotImplemented  # type: ignore[no-any-return]
-        result = function(x, other)
-        if result.lazy.dtype != x.lazy.dtype and not _fits(result.lazy.dtype, x.lazy.dtype):
-            raise DTypeError(
-                f"in-place {function.__name__} would change {x.lazy.dtype.name} to {result.lazy.dtype.name}; "
-                f"write x = {function.__name__}(x, y), or cast the operand"
-            )
-        if result.lazy.shape != x.lazy.shape:
-            raise ShapeError(
-                f"in-place {function.__name__} would change the shape {x.lazy.shape} to {result.lazy.shape}; "
-                f"write x = {function.__name__}(x, y), or reduce the operand"
-            )
-        return x._rebind(cast(result, x.lazy.dtype))
-
-    method.__name__ = f"__i{function.__name__}__"
-    return method
-
-
-def _fits(result: DType, own: DType) -> bool:
-    order = "biuf"
-    return order.index(result.kind.replace("u", "i")) <= order.index(own.kind.replace("u", "i"))
+def float_pair(what: str, a: Operand, b: Operand) -> tuple[Tensor, Tensor]:
+    """Two operands as :func:`pair`; integers and bools in float32."""
+    dtype = promoted(a, b)
+    return pair(what, a, b, dtype if dtype.is_float else DEFAULT_FLOAT)
 
 
 # ---- arithmetic
 
 
-def add(x: Tensor, other: Operand) -> Tensor:
-    """Sum of elements; of bools, their logical or."""
-    a, b = pair("add", x, other)
+def add(x: Tensor, other: Operand, *, alpha: Scalar = 1) -> Tensor:
+    """x + alpha * other; of bools, their logical or."""
+    a, b = pair("add", x, other if alpha == 1 else _scaled("add", x, other, alpha))
     return apply(Op.OR if a.lazy.dtype.is_bool else Op.ADD, None, a, b)
 
 
-def sub(x: Tensor, other: Operand) -> Tensor:
-    """Difference of elements. Raises DTypeError for bools."""
-    return apply(Op.SUB, None, *pair("sub", x, other))
+def sub(x: Tensor, other: Operand, *, alpha: Scalar = 1) -> Tensor:
+    """x - alpha * other. Raises DTypeError for bools."""
+    return apply(Op.SUB, None, *pair("sub", x, other if alpha == 1 else _scaled("sub", x, other, alpha)))
+
+
+def _scaled(what: str, x: Operand, other: Operand, alpha: Scalar) -> Operand:
+    """``alpha`` times the second operand, which stays an integer where both operands are."""
+    if isinstance(alpha, float) and not promoted(x, other).is_float:
+        raise DTypeError(f"{what}: alpha={alpha} would make integers floats; cast an operand to float first")
+    return other * alpha if is_scalar(other) else mul(coerce(x, other), alpha)  # type: ignore[operator, arg-type]
 
 
 def mul(x: Tensor, other: Operand) -> Tensor:
@@ -112,9 +86,17 @@ def mul(x: Tensor, other: Operand) -> Tensor:
     return apply(Op.AND if a.lazy.dtype.is_bool else Op.MUL, None, a, b)
 
 
-def div(x: Tensor, other: Operand) -> Tensor:
-    """True quotient of elements; of integers and bools, in float32."""
-    dtype = _dtypes(x, other)
+def div(x: Tensor, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
+    """Quotient of elements. Without a mode, the true one: of integers and bools, in float32. Rounded towards
+    zero ("trunc") or down ("floor") it keeps the dtype; integers divided by zero then give 0.
+    """
+    if rounding_mode is not None:
+        if rounding_mode not in ROUNDED_QUOTIENTS:
+            raise ArgumentError(
+                f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}"
+            )
+        return ROUNDED_QUOTIENTS[rounding_mode](x, other)
+    dtype = promoted(x, other)
     return apply(Op.DIV, None, *pair("div", x, other, dtype if dtype.is_float else DEFAULT_FLOAT))
 
 
@@ -128,9 +110,33 @@ def mod(x: Tensor, other: Operand) -> Tensor:
     return apply(Op.MOD, None, *pair("mod", x, other))
 
 
+def _truncated_quotient(x: Tensor, other: Operand) -> Tensor:
+    a, b = pair("div", x, other)
+    if a.lazy.dtype.is_float:
+        return trunc(apply(Op.DIV, None, a, b))
+    quotient, rest = apply(Op.IDIV, None, a, b), apply(Op.MOD, None, a, b)
+    if a.lazy.dtype.kind == "u":
+        return quotient
+    negative = ne(lt(a, 0), lt(b, 0))
+    return where(bitand(ne(rest, 0), negative), add(quotient, 1), quotient)
+
+
+ROUNDED_QUOTIENTS: dict[str, Callable[[Tensor, Operand], Tensor]] = {
+    "trunc": _truncated_quotient,
+    "floor": floordiv,
+}
+
+
 def neg(x: Tensor) -> Tensor:
-    """Each element negated."""
+    """Each element negated. Raises DTypeError for bools."""
     return apply(Op.NEG, None, x)
+
+
+def positive(x: Tensor) -> Tensor:
+    """The elements as they are. Raises DTypeError for bools."""
+    if x.lazy.dtype.is_bool:
+        raise DTypeError("unary plus takes integers and floats, got bool; cast the operand first")
+    return same(x)
 
 
 def reciprocal(x: Tensor) -> Tensor:
@@ -162,13 +168,34 @@ def absolute(x: Tensor) -> Tensor:
 
 def _absolute(x: Tensor) -> Tensor:
     dtype = x.lazy.dtype
-    if dtype in HALF:
-        return cast(_absolute(cast(x, float32)), dtype)
     if not dtype.is_float:
         return where(lt(x, 0), neg(x), x)
-    bits = uint32 if dtype.bits == 32 else uint64  # clearing the sign bit is right for -0 and NaN too
-    pattern = apply(Op.AND, None, *pair("abs", apply(Op.BITCAST, bits, x), (1 << (dtype.bits - 1)) - 1))
-    return apply(Op.BITCAST, dtype, pattern)
+    return from_bits(bitand(bits_of(x), (1 << (dtype.bits - 1)) - 1), dtype)  # also of -0 and NaN
+
+
+def bits_of(x: Tensor) -> Tensor:
+    """The bit patterns of floats, as unsigned integers of their width."""
+    return apply(Op.BITCAST, UNSIGNED[x.lazy.dtype.bits], x.detach())
+
+
+def from_bits(x: Tensor, dtype: DType) -> Tensor:
+    """The floats of ``dtype`` with these bit patterns."""
+    return apply(Op.BITCAST, dtype, x)
+
+
+def signbit(x: Tensor) -> Tensor:
+    """Whether the sign bit is set: of negative numbers, -0 and some NaNs."""
+    dtype = x.lazy.dtype
+    if not dtype.is_float:
+        return constant(x, False, bool_) if dtype.kind in "bu" else lt(x, 0)
+    return ne(rshift(bits_of(x), dtype.bits - 1), 0)
+
+
+def with_sign(size: Tensor, x: Tensor) -> Tensor:
+    """The non-negative floats ``size`` with the sign bits of ``x``, of the same dtype; no gradient."""
+    dtype = x.lazy.dtype
+    sign = bitand(bits_of(x), 1 << (dtype.bits - 1))
+    return from_bits(bitor(bits_of(size), sign), dtype)
 
 
 def sign(x: Tensor) -> Tensor:
@@ -176,27 +203,8 @@ def sign(x: Tensor) -> Tensor:
     if x.lazy.dtype.kind in "bu":
         return cast(ne(x, 0), x.lazy.dtype)
     x = x.detach()
-    return where(lt(x, 0), -1, where(gt(x, 0), 1, x))
-
-
-def clamp(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """Each element limited to [min, max]; NaN stays. The gradient is 1 within the limits, both included."""
-    if is_scalar(min) or is_scalar(max):  # a float limit makes an integer tensor float
-        for limit in (min, max):
-            if is_scalar(limit):
-                x = cast(x, promote_scalar(x.lazy.dtype, limit))  # type: ignore[arg-type]
-    limits = [None if limit is None else pair("clamp", x, limit)[1] for limit in (min, max)]
-    shape = broadcast_shape(
-        "clamp", x.lazy.shape, *[limit.lazy.shape for limit in limits if limit is not None]
-    )
-    low, high = (None if m is None else expand_to(cast(m, x.lazy.dtype), shape).detach() for m in limits)
-
-    def value(x: Tensor) -> Tensor:
-        x = x if low is None else maximum(x, low)
-        return x if high is None else minimum(x, high)
-
-    bounds = (low if low is None else low.lazy, high if high is None else high.lazy)
-    return composite(Composite.CLAMP, value, expand_to(x, shape), arg=bounds)
+    zero = where(eq(x, 0), 0, x) if x.lazy.dtype.is_float else x  # -0 has the sign 0; NaN stays
+    return where(lt(x, 0), -1, where(gt(x, 0), 1, zero))
 
 
 # ---- comparison
@@ -248,30 +256,17 @@ def ge(x: Tensor, other: Operand) -> Tensor:
 
 def isnan(x: Tensor) -> Tensor:
     """Whether each element is NaN."""
-    return ne(x, x) if x.lazy.dtype.is_float else constant(x, False, _bool(x))
+    return ne(x, x) if x.lazy.dtype.is_float else constant(x, False, bool_)
 
 
 def isinf(x: Tensor) -> Tensor:
     """Whether each element is an infinity."""
-    return eq(absolute(x.detach()), math.inf) if x.lazy.dtype.is_float else constant(x, False, _bool(x))
+    return eq(absolute(x.detach()), math.inf) if x.lazy.dtype.is_float else constant(x, False, bool_)
 
 
 def isfinite(x: Tensor) -> Tensor:
     """Whether each element is neither an infinity nor NaN."""
-    return lt(absolute(x.detach()), math.inf) if x.lazy.dtype.is_float else constant(x, True, _bool(x))
-
-
-def _bool(x: Tensor) -> DType:
-    return lt(x, 0).lazy.dtype if not x.lazy.dtype.is_bool else x.lazy.dtype
-
-
-def isclose(
-    x: Tensor, other: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Tensor:
-    """Whether |x - other| <= atol + rtol * |other|, or both are equal (or NaN, with ``equal_nan``)."""
-    a, b = pair("isclose", x, other)
-    close = eq(a, b) | (isfinite(b) & le(absolute(sub(a, b)), add(mul(absolute(b), rtol), atol)))
-    return close | (isnan(a) & isnan(b)) if equal_nan else close
+    return lt(absolute(x.detach()), math.inf) if x.lazy.dtype.is_float else constant(x, True, bool_)
 
 
 # ---- bitwise and logical
@@ -347,14 +342,24 @@ def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
     return apply(Op.WHERE, None, expand_to(condition, shape), expand_to(x, shape), expand_to(y, shape))
 
 
+def where_method(x: Tensor, condition: Operand, other: Operand) -> Tensor:
+    """``x`` where ``condition`` holds, else ``other``, broadcast together: ``dawdle.where(condition, x,
+    other)``.
+
+    Raises DTypeError where the condition isn't of bools: it is the first argument, ``x`` what is kept.
+    """
+    mask = coerce(x, condition)
+    if not mask.lazy.dtype.is_bool:
+        raise DTypeError(
+            "x.where(condition, other) keeps x where the condition holds, so the condition must be of bools, "
+            f"got {mask.lazy.dtype.name}; to choose by a mask, write dawdle.where(mask, a, b)"
+        )
+    return where(mask, x, other)
+
+
 def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
-    """``x`` with ``value`` where ``mask`` holds."""
+    """``x`` with ``value`` where ``mask`` holds, in the dtype of ``x``."""
     return cast(where(mask, value, x), x.lazy.dtype)
-
-
-def lerp(x: Tensor, end: Operand, weight: Operand) -> Tensor:
-    """x + weight * (end - x)."""
-    return add(x, mul(sub(coerce(x, end), x), weight))
 
 
 # ---- rounding
@@ -390,34 +395,37 @@ def ceil(x: Tensor) -> Tensor:
     return where(lt(t, x), add(t, 1), t)
 
 
-@_float_only
-def round(x: Tensor) -> Tensor:
-    """Rounded to the nearest whole number, halves to the even one; the gradient is 0."""
+def round(x: Tensor, decimals: int = 0) -> Tensor:
+    """Rounded to the nearest number of so many decimals, halves to the even one; the gradient is 0.
+
+    Integers are whole already: negative ``decimals``, which count tens, need floats (DTypeError).
+    """
+    if not x.lazy.dtype.is_float:
+        if decimals < 0:
+            raise DTypeError(f"round: decimals={decimals} needs floats, got {x.lazy.dtype.name}; cast it")
+        return same(x)
+    if not decimals:
+        return _round(x)
+    wide = widen(x)
+    scale = 10.0 ** abs(decimals)
+    rounded = div(_round(mul(wide, scale)), scale) if decimals > 0 else mul(_round(div(wide, scale)), scale)
+    return cast(where(isfinite(wide), rounded, wide), x.lazy.dtype)
+
+
+def _round(x: Tensor) -> Tensor:
     t = apply(Op.TRUNC, None, x)
     rest = absolute(sub(x, t).detach())
-    half = t.detach() * 0.5
+    half = mul(t.detach(), 0.5)
     odd = ne(half, apply(Op.TRUNC, None, half))
-    away = gt(rest, 0.5) | (eq(rest, 0.5) & odd)
+    away = bitor(gt(rest, 0.5), bitand(eq(rest, 0.5), odd))
     return where(away, add(t, where(lt(x, 0), constant(x, -1), constant(x, 1))), t)
 
 
-def rounded(x: Tensor, ndigits: int | None = None) -> Tensor:
-    """``round(tensor, ndigits)``: rounded to so many decimals (of floats), a tensor of the same dtype also
-    without them.
-    """
-    if not ndigits:
-        return round(x)
-    if not x.lazy.dtype.is_float:
-        raise DTypeError(f"round() to {ndigits} decimals needs floats, got {x.lazy.dtype.name}; cast it")
-    scale = 10.0 ** abs(ndigits)
-    return div(round(mul(x, scale)), scale) if ndigits > 0 else mul(round(div(x, scale)), scale)
+def pythons_round(x: Tensor, ndigits: int | None = None) -> Tensor:
+    """``round(tensor, ndigits)``: a tensor of the same dtype also without ``ndigits``."""
+    return round(x, ndigits or 0)
 
 
 def frac(x: Tensor) -> Tensor:
     """What truncation takes away: x - trunc(x)."""
     return sub(x, trunc(x))
-
-
-def bits_of(dtype: DType) -> DType:
-    """The unsigned integer of a float's width."""
-    return {16: uint16, 32: uint32, 64: uint64}[dtype.bits]

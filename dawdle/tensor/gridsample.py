@@ -11,9 +11,10 @@ from dawdle.dtype import int32, int64
 from dawdle.errors import DawdleError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
+from dawdle.tensor.arithmetic import clamp
 from dawdle.tensor.core import apply, cast, constant, widen
 from dawdle.tensor.linalg import matmul
-from dawdle.tensor.movement import stack
+from dawdle.tensor.joining import stack
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -96,7 +97,7 @@ def _zeros(at: Tensor, size: int, align_corners: bool) -> Tensor:
 def _border(at: Tensor, size: int, align_corners: bool) -> Tensor:
     """At the edges and beyond them there is no gradient, as in PyTorch."""
     inside = ew.bitand(ew.gt(at, 0.0), ew.lt(at, float(size - 1)))
-    return ew.where(inside, at, ew.clamp(at.detach(), 0.0, float(size - 1)))
+    return ew.where(inside, at, clamp(at.detach(), 0.0, float(size - 1)))
 
 
 def _reflection(at: Tensor, size: int, align_corners: bool) -> Tensor:

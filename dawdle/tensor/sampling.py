@@ -20,6 +20,7 @@ from dawdle.tensor.core import apply, cast, constant, shape_args
 from dawdle.tensor.creation import float_dtype
 from dawdle.tensor.lanes import share
 from dawdle.tensor.sorting import argsort
+from dawdle.tensor.trigonometry import sin
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -158,7 +159,7 @@ def randn(
     radius = _unit(high, ew.mul(high, 0x9E3779B9), wide)
     angle = _unit(low, ew.mul(low, 0x9E3779B9), wide)
     radius = ew.sub(constant(radius, 1.0), radius)  # in (0, 1]: its logarithm is finite
-    half = tr.sin(ew.mul(angle, math.pi))
+    half = sin(ew.mul(angle, math.pi))
     cosine = ew.sub(constant(half, 1.0), ew.mul(ew.square(half), 2.0))
     out = ew.mul(tr.sqrt(ew.mul(tr.log(radius), -2.0)), cosine)
     return cast(out, kind).reshape(sizes).requires_grad_(requires_grad)

@@ -8,6 +8,7 @@ from typing import Any
 from dawdle.errors import DawdleError
 from dawdle.nn.optim.base import Optimizer, ParamGroup, Slots, require, require_rate
 from dawdle.tensor import Tensor
+from dawdle.tensor.elementwise import where
 
 
 class SGD(Optimizer):
@@ -60,7 +61,7 @@ class SGD(Optimizer):
         if momentum:
             taken = grad
             if group["dampening"]:
-                taken = grad * (scalars["step"] > 1).where(1.0 - group["dampening"], 1.0)
+                taken = grad * where(scalars["step"] > 1, 1.0 - group["dampening"], 1.0)
             buffer = momentum * slots["momentum_buffer"] + taken
             new_slots = {"momentum_buffer": buffer}
             grad = grad + momentum * buffer if group["nesterov"] else buffer

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dawdle.dtype import float64
 from dawdle.errors import ModelError
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import HostArray, Value, host, on_host
@@ -86,7 +87,11 @@ def modulo(node: Node, a: Tensor, b: Tensor) -> Tensor:
 
 @operator("Pow", since=7)
 def power(node: Node, base: Tensor, exponent: Tensor) -> Tensor:
-    return base.pow(exponent).cast(base.dtype)
+    if base.is_floating_point() or not exponent.is_floating_point():
+        return base.pow(exponent).cast(base.dtype)
+    # a whole result that isn't exact must not be rounded down
+    exact = base.cast(float64).pow(exponent.cast(float64))
+    return where(exact.isclose(exact.round(), 1e-12), exact.round(), exact).cast(base.dtype)
 
 
 @operator("BitShift")
@@ -177,7 +182,13 @@ def leaky_relu(node: Node, x: Tensor) -> Tensor:
     return x.leaky_relu(node.float("alpha", 0.01))
 
 
-@operator("PRelu")
+@operator("PRelu", since=1)
+def prelu_of_channels(node: Node, x: Tensor, slope: Tensor) -> Tensor:
+    """Before opset 7 there is one slope for all or one for each channel."""
+    return prelu(node, x, slope if slope.numel() == 1 else slope.reshape(-1, *[1] * (x.ndim - 2)))
+
+
+@operator("PRelu", since=7)
 def prelu(node: Node, x: Tensor, slope: Tensor) -> Tensor:
     return where(x < 0, x * slope, x)
 

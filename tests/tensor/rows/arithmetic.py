@@ -41,5 +41,5 @@ binary("isclose", lambda a, b: a.isclose(b * 0 + a * 1.000001), lambda a, b: np.
     b).shape, bool),
        gradient=False)  # fmt: skip
 binary("lerp", lambda a, b: a.lerp(b, 0.3), lambda a, b: a + 0.3 * (b - a))
-binary("where", lambda a, b: (a > 0.1).where(a, b), lambda a, b: np.where(a > 0.1, a, b), domain=("away",
+binary("where", lambda a, b: a.where(a > 0.1, b), lambda a, b: np.where(a > 0.1, a, b), domain=("away",
     "normal"))
