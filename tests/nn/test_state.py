@@ -1,5 +1,6 @@
 """Saving and loading."""
 
+import contextlib
 import json
 import os
 
@@ -8,6 +9,7 @@ import pytest
 
 from dawdle import Tensor, dtype, nn
 from dawdle.errors import StateError
+from dawdle.runtime.device import get_device
 
 
 @pytest.fixture
@@ -126,6 +128,7 @@ def offsets(name, start, end):
         (offsets("a", 20, 28), "starts at byte"),
         (offsets("a", 16, 20), "takes 4 bytes"),
         (offsets("a", -8, 0), "natural"),
+        (lambda h: h.update(z={"dtype": "F32", "shape": [0, 1 << 63], "data_offsets": [24, 24]}), "shape"),
         (lambda h: h["a"].update(shape=[3]), "takes 8 bytes"),
         (lambda h: h["a"].update(dtype="F8_E4M3"), "F8_E4M3"),
         (lambda h: h["a"].update(dtype=["F32"]), "is not among"),
@@ -178,3 +181,76 @@ def test_what_cannot_be_saved(state, tmp_path):
     with pytest.raises(StateError, match="can't save"):
         nn.save(state, tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def edit(path, change):
+    """Change a file's header."""
+    content = path.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    change(header)
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + content[8 + length :])
+
+
+@pytest.mark.parametrize(
+    "tree", ["{", '{"a": {"$tensor": "lost"}}', '{"a": {"$tensor": [1]}}', "[" * 100_000]
+)
+def test_damaged_structures(saved, tree):
+    edit(saved, lambda header: header["__metadata__"].update({"dawdle.tree": tree}))
+    with pytest.raises(StateError, match="its structure"):
+        nn.load(saved)
+
+
+def test_bytes_are_read_when_they_are_used(tmp_path):
+    path = tmp_path / "x"
+    nn.save({"a": Tensor([1.0, 2.0]), "h": Tensor([1.0, 2.0], dtype="bfloat16")}, path)
+    loaded = nn.load(path, verify=False)
+    content = path.read_bytes()
+    with path.open("r+b") as file:
+        file.seek(len(content) - 12)
+        file.write(np.array([5, 6], np.float32).tobytes() + np.array([0x40E0, 0x4100], np.uint16).tobytes())
+    assert loaded["a"].tolist() == [5, 6] and loaded["h"].tolist() == [7, 8]
+
+
+def test_tensors_lie_in_the_mapped_file(saved, device):
+    loaded = nn.load(saved)
+    if get_device(device).host_memory:
+        first, second = (np.asarray(loaded[name]).ctypes.data for name in "ba")
+        assert second - first == 16
+
+
+def test_unaligned_tensors(tmp_path):
+    header = {
+        "b": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]},
+        "f": {"dtype": "F32", "shape": [2], "data_offsets": [1, 9]},
+        "h": {"dtype": "BF16", "shape": [], "data_offsets": [9, 11]},
+    }
+    text = json.dumps(header).encode()
+    data = b"\x07" + np.array([1.5, 2.5], np.float32).tobytes() + np.uint16(0x3FC0).tobytes()
+    (tmp_path / "x").write_bytes(len(text).to_bytes(8, "little") + text + data)
+    loaded = nn.load(tmp_path / "x")
+    assert loaded["b"].tolist() == [7] and (loaded["f"] * 2).tolist() == [3, 5] and loaded["h"].item() == 1.5
+
+
+def test_other_devices(saved):
+    loaded = nn.load(saved, device="NUMPY")
+    assert loaded["a"].device == "NUMPY" and loaded["a"].is_leaf
+    assert loaded["a"].requires_grad_().requires_grad
+
+
+def test_damaged_files_never_crash(saved):
+    content = saved.read_bytes()
+    rng = np.random.default_rng(3)
+    for _ in range(300):
+        broken = np.frombuffer(content, np.uint8).copy()
+        broken[rng.integers(0, len(broken), 3)] = rng.integers(0, 256, 3)
+        saved.write_bytes(broken.tobytes())
+        with contextlib.suppress(StateError):
+            nn.load(saved, verify=False)
+
+
+def test_missing_files_and_folders(tmp_path):
+    for path in (tmp_path / "missing", tmp_path):
+        with pytest.raises(StateError, match="can't read"):
+            nn.load(path)
