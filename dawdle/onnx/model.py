@@ -229,8 +229,10 @@ def _port(proto: Any) -> Port:
 
 
 def _dim(proto: Any) -> Dim:
-    which = proto.WhichOneof("value")
-    return proto.dim_value if which == "dim_value" else proto.dim_param or None if which else None
+    """A dimension's size, its symbol, or None: some exporters write -1 or "?" for one that may be anything."""
+    if proto.WhichOneof("value") == "dim_value":
+        return proto.dim_value if proto.dim_value >= 0 else None
+    return None if proto.dim_param in ("", "?") else str(proto.dim_param)
 
 
 def _few(port: Port) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from dawdle.errors import ModelError
 from dawdle.onnx.values import Value, on_host
+from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
 Int: TypeAlias = int  # Node has methods of these names
@@ -125,7 +126,8 @@ class Node:
     def constant(self, array: Any, dtype: Any = None) -> Tensor:
         """A tensor with these elements where the operator runs."""
         known = on_host(array, dtype)
-        return known if self.device == known.device else known.to(self.device)
+        with recording(None):  # a trace finds it in place, as it does the weights
+            return known if self.device == known.device else known.to(self.device).realize()
 
 
 Function: TypeAlias = Callable[..., Any]

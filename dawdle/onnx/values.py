@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -79,16 +79,20 @@ def host(value: Value) -> Array:
     if not isinstance(value, Tensor):
         given = "a sequence" if isinstance(value, list) else "nothing"
         raise DTypeError(f"a tensor is needed here, got {given}")
-    return settled(value).numpy()
+    with _unseen(value):
+        return value.numpy()
 
 
 def settled(value: Tensor) -> Tensor:
-    """The value, computed now. A trace doesn't see one that lies on NUMPY: it depends on nothing that calls
-    bring.
-    """
-    unseen = all(node.device == HOST for node in toposort([value.lazy]))
-    with recording(None) if unseen else nullcontext():
+    """The value, computed now."""
+    with _unseen(value):
         return value.realize()
+
+
+def _unseen(value: Tensor) -> AbstractContextManager[None]:
+    """A trace doesn't see a value that lies on NUMPY, as it depends on nothing that calls bring."""
+    known = all(node.device == HOST for node in toposort([value.lazy]))
+    return recording(None) if known else nullcontext()
 
 
 def on_host(array: Any, dtype: DType | None = None) -> Tensor:
