@@ -44,7 +44,7 @@ from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.linalg import einsum
-from dawdle.tensor.movement import cat, stack
+from dawdle.tensor.joining import cat, stack
 
 __all__ = [
     "CompileError",

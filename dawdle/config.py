@@ -26,6 +26,7 @@ class Config:
     cl_device: str = ""  # DAWDLE_CL_DEVICE: words in the platform's and the device's name; "" takes all
     cl_recipe: str = ""  # DAWDLE_CL_RECIPE: "cpu" or "gpu", whatever the OpenCL device is
     tf32: int = 0  # DAWDLE_TF32: 1 lets CUDA's tensor cores round float32 factors of products to TF32
+    check: int = 1  # DAWDLE_CHECK: 0 leaves out the checks of indices that are known only on the device
     memory_limit: int = 0  # DAWDLE_MEMORY_LIMIT: bytes a device's buffers may take; 0 means no limit
 
     def __post_init__(self) -> None:
@@ -33,6 +34,7 @@ class Config:
             ("debug", "DEBUG"),
             ("threads", "DAWDLE_THREADS"),
             ("tf32", "DAWDLE_TF32"),
+            ("check", "DAWDLE_CHECK"),
             ("memory_limit", "DAWDLE_MEMORY_LIMIT"),
         ):
             value = getattr(self, name)
@@ -44,8 +46,8 @@ class Config:
 
     @staticmethod
     def from_env() -> Config:
-        def integer(name: str) -> int:
-            text = os.environ.get(name, "") or "0"
+        def integer(name: str, default: int = 0) -> int:
+            text = os.environ.get(name, "") or str(default)
             try:
                 return int(text)
             except ValueError:
@@ -60,6 +62,7 @@ class Config:
             cl_device=os.environ.get("DAWDLE_CL_DEVICE", ""),
             cl_recipe=os.environ.get("DAWDLE_CL_RECIPE", ""),
             tf32=integer("DAWDLE_TF32"),
+            check=integer("DAWDLE_CHECK", 1),
             memory_limit=integer("DAWDLE_MEMORY_LIMIT"),
         )
 

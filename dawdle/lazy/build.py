@@ -230,6 +230,14 @@ def scatter(
     return LazyBuffer(Op.SCATTER, (base, index, x), (axis, how), base.shape, dtype, device)
 
 
+def check(x: LazyBuffer, low: int, high: int, what: str) -> LazyBuffer:
+    """``x``, an integer index. Computing it raises IndexingError, which names ``what``, unless all of its
+    elements are in [low, high).
+    """
+    _index(Op.CHECK, x)
+    return LazyBuffer(Op.CHECK, (x,), (index(low), index(high), what), x.shape, x.dtype, x.device)
+
+
 def contiguous(x: LazyBuffer) -> LazyBuffer:
     """The same value, materialised in memory of its own."""
     if x.op in (Op.CONTIGUOUS, Op.BUFFER):

@@ -14,6 +14,7 @@ import numpy as np
 from dawdle.dtype import Array, bfloat16, float16, from_storage, round_to, to_storage
 from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy.buffer import LazyBuffer, toposort
+from dawdle.lazy.check import out_of_range
 from dawdle.lazy.ops import ELEMENTWISE, Op
 
 Load = Callable[[LazyBuffer], Array]
@@ -251,6 +252,14 @@ def _strides(shape: tuple[int, ...]) -> list[int]:
     return [math.prod(shape[i + 1 :]) for i in range(len(shape))]
 
 
+def _check(node: LazyBuffer, src: list[Array]) -> Array:
+    (index,), (low, high, _) = src, node.arg
+    wrong = index[(index < low) | (index >= high)]
+    if wrong.size:
+        raise out_of_range(node.arg, int(wrong.flat[0]))
+    return index
+
+
 RULES: dict[Op, Rule] = {
     Op.CONST: _const,
     Op.IOTA: _iota,
@@ -292,6 +301,7 @@ RULES: dict[Op, Rule] = {
     Op.UNWINDOW: _unwindow,
     Op.GATHER: _gather,
     Op.SCATTER: _scatter,
+    Op.CHECK: _check,
     Op.CONTIGUOUS: lambda node, src: src[0],
     Op.COPY: lambda node, src: src[0],
     Op.ASSIGN: lambda node, src: src[1],
@@ -302,5 +312,5 @@ WIDENED = ELEMENTWISE - {Op.CAST, Op.BITCAST, Op.WHERE} | {Op.SUM, Op.PROD, Op.S
 # these pass elements on as they are: nothing to round
 MOVED = frozenset({
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SLICE, Op.PAD, Op.WINDOW, Op.GATHER, Op.WHERE, Op.AMAX,
-    Op.BITCAST, Op.CONTIGUOUS, Op.COPY, Op.ASSIGN,
+    Op.BITCAST, Op.CONTIGUOUS, Op.COPY, Op.ASSIGN, Op.CHECK,
 })  # fmt: skip

@@ -53,6 +53,7 @@ class Op(Enum):
     # data-dependent indices
     GATHER = "gather"
     SCATTER = "scatter"
+    CHECK = "check"  # an index; arg: (low, high, who asks), between which its elements must be: see check.py
     # storage
     CONTIGUOUS = "contiguous"
     COPY = "copy"

@@ -290,6 +290,11 @@ def contiguous_twice(node: LazyBuffer) -> LazyBuffer | None:
     return node.src[0] if node.src[0].op in (Op.CONTIGUOUS, Op.BUFFER) else None
 
 
+def checked(node: LazyBuffer) -> LazyBuffer | None:
+    """check(x) -> x: whoever compiles the graph has taken care of its checks"""
+    return node.src[0]
+
+
 RULES: dict[Op, tuple[Rule, ...]] = {
     Op.CAST: (cast_cast, fold),
     Op.BITCAST: (bitcast_bitcast,),
@@ -321,4 +326,5 @@ RULES: dict[Op, tuple[Rule, ...]] = {
     Op.SCAN: (scan_unit_axis,),
     Op.COPY: (copy_copy,),
     Op.CONTIGUOUS: (contiguous_twice,),
+    Op.CHECK: (checked,),
 }

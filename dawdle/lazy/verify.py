@@ -38,6 +38,7 @@ AGAIN: dict[Op, Again] = {
     Op.UNWINDOW: lambda n: build.unwindow(n.src[0], *n.arg),
     Op.GATHER: lambda n: build.gather(n.src[0], n.src[1], n.arg),
     Op.SCATTER: lambda n: build.scatter(n.src[0], n.src[1], n.src[2], n.arg[0], n.arg[1]),
+    Op.CHECK: lambda n: build.check(n.src[0], *n.arg),
     Op.CONTIGUOUS: lambda n: build.contiguous(n.src[0]),
     Op.COPY: lambda n: build.copy(n.src[0], n.arg),
     Op.ASSIGN: lambda n: build.assign(*n.src),

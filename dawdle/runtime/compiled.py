@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -36,6 +37,13 @@ class Launcher(Protocol):
         """Run the kernels one by one to their ends; gives the nanoseconds that each took."""
 
 
+class Checked(Protocol):
+    """Something that has run on a device and may have met an index that is out of range."""
+
+    def verify(self) -> None:
+        """Raise IndexingError if it has, once."""
+
+
 class Batch(Protocol):
     """Kernels' sources that come one after the other and are compiled by the end of a ``with`` block."""
 
@@ -48,6 +56,17 @@ class CompiledDevice(Device):
     target: Target
     allocator: Allocator
     store: KernelStore  # where its kernels and plans lie on disk
+    runs_behind: ClassVar[bool] = False  # kernels may still be running when a launcher returns
+
+    @cached_property
+    def unread(self) -> set[Checked]:
+        """What has run with checks that nobody has asked for yet."""
+        return set()
+
+    def verify(self) -> None:
+        """Raise IndexingError if an index was out of range in what has run so far. Waits for it."""
+        while self.unread:
+            self.unread.pop().verify()
 
     @abstractmethod
     def batch(self) -> AbstractContextManager[Batch]:
@@ -77,9 +96,18 @@ class CompiledDevice(Device):
         return "no assembly is known of this device"
 
     def view(self, storage: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        array = self._value(storage, dtype, shape)
+        array.flags.writeable = False
+        return array
+
+    def to_numpy(self, storage: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        array = self._value(storage, dtype, shape)
+        return array if self.runs_behind else array.copy()
+
+    def _value(self, storage: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         assert isinstance(storage, Buffer)
         array = self.read(storage, 0, dtype, shape)
-        array.flags.writeable = False
+        self.verify()
         return array
 
 

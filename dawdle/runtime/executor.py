@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dawdle import config
 from dawdle.dtype import Array, float64, from_storage, to_storage
 from dawdle.lazy.buffer import LazyBuffer, toposort
+from dawdle.lazy.check import flags_of
 from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
 from dawdle.runtime import planfile
@@ -128,10 +130,15 @@ def compile_graph(
     plan = planfile.read(store, name) if level < REPORTED else None
     if plan is not None:
         return Executable(plan, device)
+    flags = flags_of(outputs)
     with device.batch() as batch:
         plan, origins = build_plan(
-            outputs, leaves, device.target, lambda kernel: batch.add(Source(kernel.name, kernel.source))
+            [*outputs, *flags.nodes],
+            [*leaves, *flags.before],
+            device.target,
+            lambda kernel: batch.add(Source(kernel.name, kernel.source)),
         )
+    plan = replace(plan, checks=flags.bounds)
     report_plan(plan, origins, device, level)
     executable = Executable(plan, device)
     planfile.write(store, name, plan)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from dawdle.codegen.generate import GeneratedKernel, generate
 from dawdle.codegen.target import Target
 from dawdle.lazy.buffer import LazyBuffer
+from dawdle.lazy.check import Bounds
 from dawdle.lazy.memory import plan_memory
 from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule
@@ -87,6 +88,7 @@ class Plan:
     arena: int
     steps: tuple[KernelStep | HostStep, ...]
     outputs: tuple[int, ...]  # the slot that holds each output
+    checks: tuple[Bounds, ...] = ()  # what the flags mean that are the last leaves and the last outputs
 
     @property
     def kernels(self) -> list[PlannedKernel]:

@@ -57,7 +57,8 @@ def decode(text: str) -> Plan:
         )
         for s in data["steps"]
     )
-    return Plan(data["leaves"], tuple(data["fresh"]), data["arena"], steps, tuple(data["outputs"]))
+    rest = {name: _tuples(data[name]) for name in ("leaves", "fresh", "arena", "outputs", "checks")}
+    return Plan(steps=steps, **rest)
 
 
 def _path(store: KernelStore, name: str) -> Path:

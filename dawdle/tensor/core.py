@@ -55,6 +55,7 @@ BUILD: dict[Op, Callable[..., LazyBuffer]] = {
     Op.UNWINDOW: lambda arg, a: build.unwindow(a, arg[0], arg[1]),
     Op.GATHER: lambda arg, a, i: build.gather(a, i, arg),
     Op.SCATTER: lambda arg, base, i, a: build.scatter(base, i, a, arg[0], arg[1]),
+    Op.CHECK: lambda arg, a: build.check(a, *arg),
     Op.CONTIGUOUS: lambda arg, a: build.contiguous(a),
     Op.COPY: lambda arg, a: build.copy(a, arg[1]),
 }
@@ -73,7 +74,7 @@ def apply(op: Op, arg: Any, *operands: Tensor) -> Tensor:
     return operands[0]._new(lazy, record(op, arg, operands, lazy))
 
 
-def composite(kind: Composite, value: Callable[..., Tensor], *operands: Tensor, arg: Any = None) -> Tensor:
+def composite(kind: Op | Composite, value: Callable[..., Tensor], *operands: Tensor, arg: Any = None) -> Tensor:
     """``value(*operands)``, whose gradient is the rule for ``kind`` and not that of the operations it is made
     of.
     """

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
-from dawdle.tensor import indexing, sorting
+from dawdle.tensor import indexing
+from dawdle.tensor import scatter as places
+from dawdle.tensor.scatter import in_place
 
 
 class Places:
     __slots__ = ()
 
     __getitem__, __setitem__ = indexing.getitem, indexing.setitem
-    gather, take_along_dim, index_select = indexing.gather, indexing.take_along_dim, indexing.index_select
-    scatter, scatter_add, index_add = indexing.scatter, indexing.scatter_add, indexing.index_add
-    masked_select, nonzero, one_hot = indexing.masked_select, indexing.nonzero, indexing.one_hot
-    select, narrow = indexing.select, indexing.narrow
-    argsort, sort, topk, median = sorting.argsort, sorting.sort, sorting.topk, sorting.median
+    gather, take_along_dim, index_select = places.gather, places.take_along_dim, places.index_select
+    take, select, narrow = places.take, places.select, places.narrow
+    scatter, scatter_add, scatter_reduce = places.scatter, places.scatter_add, places.scatter_reduce
+    index_add, index_copy, index_fill = places.index_add, places.index_copy, places.index_fill
+    index_reduce, index_put, put = places.index_reduce, places.index_put, places.put
+    masked_select, masked_scatter = places.masked_select, places.masked_scatter
+    nonzero, argwhere, one_hot = places.nonzero, places.argwhere, places.one_hot
+    select_scatter, slice_scatter = places.select_scatter, places.slice_scatter
+    diagonal_scatter, fill = places.diagonal_scatter, places.fill
+    scatter_, scatter_add_, scatter_reduce_ = (
+        in_place(places.scatter), in_place(places.scatter_add), in_place(places.scatter_reduce)
+    )  # fmt: skip
+    index_add_, index_copy_, index_fill_ = (
+        in_place(places.index_add), in_place(places.index_copy), in_place(places.index_fill)
+    )  # fmt: skip
+    index_reduce_, index_put_, put_ = (
+        in_place(places.index_reduce), in_place(places.index_put), in_place(places.put)
+    )  # fmt: skip
+    masked_scatter_, fill_ = (
+        in_place(places.masked_scatter), in_place(places.fill)
+    )  # fmt: skip

@@ -1,0 +1,113 @@
+"""Elements put around a tensor, and moved round in it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dawdle.errors import ShapeError
+from dawdle.lazy.ops import Op
+from dawdle.tensor.core import Dim, Scalar, apply, axis_of, dims
+from dawdle.tensor.joining import cat
+from dawdle.tensor.movement import flip, pad_dims
+
+if TYPE_CHECKING:
+    from dawdle.tensor import Tensor
+
+
+def pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: Scalar | None = None) -> Tensor:
+    """Elements put around the last dimensions.
+
+    ``pad`` is PyTorch's flat form (low and high of the last dimension, then of the one before, ...) or a
+    (low, high) pair for each dimension. Negative amounts remove elements. ``mode`` is "constant" (``value``,
+    0 by default), "reflect", "replicate" or "circular".
+    """
+    pairs = _pairs(x, pad)
+    if mode == "constant":
+        return pad_dims(x, pairs, value or 0)
+    if value is not None and value != 0:
+        raise ShapeError(f"pad: mode {mode!r} takes no value, got {value}")
+    x = pad_dims(x, [(min(low, 0), min(high, 0)) for low, high in pairs])
+    for axis, (low, high) in enumerate(pairs):
+        if low > 0 or high > 0:
+            x = _pad_from_itself(x, axis, max(low, 0), max(high, 0), mode)
+    return x
+
+
+def _pairs(x: Tensor, pad: Sequence[Any]) -> list[tuple[int, int]]:
+    """(low, high) for each dimension."""
+    n = len(x.lazy.shape)
+    if len(pad) and not isinstance(pad[0], int):
+        pairs = [(int(a), int(b)) for a, b in pad]
+        if len(pairs) != n:
+            raise ShapeError(f"pad: {len(pairs)} pairs for the {n} dimensions of shape {x.lazy.shape}")
+        return pairs
+    if len(pad) % 2 or len(pad) > 2 * n:
+        raise ShapeError(f"pad: a flat list holds low and high for up to {n} dimensions, got {tuple(pad)}")
+    given = [(int(pad[i]), int(pad[i + 1])) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (n - len(given)) + given[::-1]
+
+
+def _pad_from_itself(x: Tensor, axis: int, low: int, high: int, mode: str) -> Tensor:
+    n = x.lazy.shape[axis]
+    limit = {"reflect": n - 1, "replicate": math.inf if n else 0, "circular": n}.get(mode)
+    if limit is None:
+        raise ShapeError(f"pad: mode {mode!r} is unknown; use constant, reflect, replicate or circular")
+    if max(low, high) > limit:
+        raise ShapeError(
+            f"pad: ({low}, {high}) is too much for mode {mode!r} of a dimension of size {n}; at most {limit}"
+        )
+
+    def part(start: int, stop: int) -> Tensor:
+        return apply(
+            Op.SLICE,
+            tuple((start, stop, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.lazy.shape)),
+            x,
+        )
+
+    def edge(at: int, count: int) -> Tensor:
+        shape = tuple(count if i == axis else m for i, m in enumerate(x.lazy.shape))
+        return apply(Op.EXPAND, shape, part(at, at + 1))
+
+    if mode == "reflect":
+        pieces = [flip(part(1, low + 1), axis), x, flip(part(n - 1 - high, n - 1), axis)]
+    elif mode == "circular":
+        pieces = [part(n - low, n), x, part(0, high)]
+    else:
+        pieces = [edge(0, low), x, edge(n - 1, high)]
+    out: Tensor = cat(pieces, axis)
+    return out
+
+
+@dims
+def roll(x: Tensor, shifts: int | Sequence[int], dim: Dim = None) -> Tensor:
+    """Elements moved on by ``shifts`` along ``dim`` (in the flattened tensor by default), those that fall off
+    re-enter.
+    """
+    if dim is None:
+        if not isinstance(shifts, int):
+            raise ShapeError("roll: several shifts need a dim for each")
+        flat = apply(Op.RESHAPE, (x.lazy.size,), x)
+        return apply(Op.RESHAPE, x.lazy.shape, _rolled(flat, shifts, 0))
+    amounts = [shifts] if isinstance(shifts, int) else list(shifts)
+    axes = [dim] if isinstance(dim, int) else list(dim)
+    if len(amounts) != len(axes):
+        raise ShapeError(f"roll: {len(amounts)} shifts for {len(axes)} dims")
+    for amount, d in zip(amounts, axes, strict=True):
+        x = _rolled(x, amount, axis_of(d, len(x.lazy.shape), "roll", x.lazy.shape))
+    return apply(Op.RESHAPE, x.lazy.shape, x)
+
+
+def _rolled(x: Tensor, amount: int, axis: int) -> Tensor:
+    shape = x.lazy.shape
+    n = shape[axis] if shape else 0
+    if not n or not amount % n:
+        return x
+    at = n - amount % n
+    spans = (
+        tuple((*ends, 1) if i == axis else (0, m, 1) for i, m in enumerate(shape))
+        for ends in ((at, n), (0, at))
+    )
+    out: Tensor = cat([apply(Op.SLICE, span, x) for span in spans], axis)
+    return out
