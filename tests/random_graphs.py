@@ -21,7 +21,7 @@ from dawdle.lazy.ops import BINARY, BITWISE, REDUCE, UNARY, Op
 
 MAX_SIZE = 160  # elements of an array
 ALL_OPS = frozenset(Op) - {Op.BUFFER}
-KERNEL_OPS = ALL_OPS - {Op.COPY, Op.CUSTOM, Op.ASSIGN}  # what one device's kernels compute
+KERNEL_OPS = ALL_OPS - {Op.COPY, Op.CUSTOM, Op.AFTER}  # what one device's kernels compute
 SPECIAL = (0.0, -0.0, math.inf, -math.inf, math.nan, 1.0, -1.0, 2.0, 0.5)
 
 
@@ -318,7 +318,7 @@ BUILDERS: dict[Op, tuple[Callable[[DType], bool], Builder]] = {
     Op.SCATTER: (_any, _scatter),
     Op.CONTIGUOUS: (_any, lambda m, x, op: build.contiguous(x)),
     Op.COPY: (_any, _copy),
-    Op.ASSIGN: (_any, lambda m, x, op: build.assign(m.like(x), x)),
+    Op.AFTER: (_any, lambda m, x, op: build.after(x, m.like(x))),
     Op.CUSTOM: (_any, lambda m, x, op: build.custom(reverse, x, shape=x.shape, dtype=x.dtype)),
 }
 

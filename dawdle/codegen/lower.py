@@ -77,7 +77,7 @@ class _Lowering:
         return height
 
     def _operands(self, node: LazyBuffer) -> tuple[LazyBuffer, ...]:
-        return node.src[1:] if node.op is Op.ASSIGN else node.src
+        return node.src[-1:] if node.op is Op.AFTER else node.src
 
     def bound(self, node: LazyBuffer, sizes: list[int]) -> list[Range]:
         """The ranges a reduction at ``node`` runs over; reductions of one height and size share theirs."""
@@ -187,7 +187,7 @@ def data_index(position: Expr, size: int) -> tuple[Expr, Expr]:
 
 RULES: dict[Op, Callable[[_Lowering, LazyBuffer, Index, Expr | None], Visit]] = {
     **dict.fromkeys(ELEMENTWISE, _Lowering.elementwise),
-    **dict.fromkeys((Op.ASSIGN, Op.CONTIGUOUS), _Lowering.identity),
+    **dict.fromkeys((Op.AFTER, Op.CONTIGUOUS), _Lowering.identity),
     **dict.fromkeys(MOVEMENT, _Lowering.movement),
     **dict.fromkeys(REDUCE, _Lowering.reduce),
     Op.UNWINDOW: _Lowering.unwindow,

@@ -219,6 +219,6 @@ RULES: dict[Op, Rule] = {
     Op.SCATTER: _scatter,
     Op.CONTIGUOUS: lambda n, src: build.contiguous(src[0]),
     Op.COPY: lambda n, src: build.copy(src[0], n.arg),
-    Op.ASSIGN: lambda n, src: build.assign(*src.all()),
+    Op.AFTER: lambda n, src: build.after(*reversed(src.all())),
     Op.CUSTOM: _custom,
 }

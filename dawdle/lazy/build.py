@@ -250,11 +250,14 @@ def copy(x: LazyBuffer, device: str) -> LazyBuffer:
     return x if x.device == device else LazyBuffer(Op.COPY, (x,), device, x.shape, x.dtype, device)
 
 
-def assign(target: LazyBuffer, value: LazyBuffer) -> LazyBuffer:
-    """The value of ``value``, which may take over the memory of ``target`` once nothing else can see it."""
-    infer.same_shape(Op.ASSIGN, [target.shape, value.shape])
-    dtype = infer.elementwise_dtype(Op.WHERE, [target.dtype, value.dtype])
-    return LazyBuffer(Op.ASSIGN, (target, value), None, value.shape, dtype, _device(Op.ASSIGN, target, value))
+def after(x: LazyBuffer, *others: LazyBuffer) -> LazyBuffer:
+    """``x``, and what is computed from it is computed after ``others``: it isn't shared with what is computed
+    from ``x`` itself, so that the memory of that can be let go in between.
+    """
+    waits = [y for y in others if y.op not in (Op.BUFFER, Op.CONST, Op.IOTA)]
+    if not waits:
+        return x
+    return LazyBuffer(Op.AFTER, (*waits, x), None, x.shape, x.dtype, _device(Op.AFTER, x, *waits))
 
 
 def custom(function: Any, *operands: LazyBuffer, shape: Sequence[int], dtype: DType) -> LazyBuffer:

@@ -20,6 +20,7 @@ class Use(Enum):
     PACKED = "packed"  # a contraction's operand: copied to packed tiles, about twice for each element
     WINDOWED = "windowed"  # the same, under a WINDOW
     WHOLE = "whole"  # from memory, by a transfer or a host function
+    LATER = "later"  # not at all, but the draft waits for it
 
     @property
     def packed(self) -> bool:
@@ -27,6 +28,7 @@ class Use(Enum):
 
 
 Read = tuple[Access, Use]
+LATER: Read = ((), Use.LATER)
 Reads = dict[int, list[Read]]  # by draft
 
 
@@ -125,6 +127,8 @@ class Drafts:
             return [(node.src[0], (self.axes.gather(node, index), use)), (node.src[1], read)]
         if node.op is Op.SCATTER:
             return self._scattered(node, index)
+        if node.op is Op.AFTER:
+            return [*[(s, LATER) for s in node.src[:-1]], (node.src[-1], read)]
         if use is Use.BODY and node.op is Op.MUL:
             use = Use.PACKED
         return [(s, (index, use)) for s in operands(node)]

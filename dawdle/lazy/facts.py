@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from dawdle.lazy.axes import Access, Axes, Index, extent, free
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import ELEMENTWISE, MOVEMENT, REDUCE, Op
-from dawdle.lazy.walk import postorder
 
 OP_COST = {
     Op.EXP2: 8.0, Op.LOG2: 10.0, Op.SIN: 15.0, Op.DIV: 4.0, Op.SQRT: 4.0, Op.RECIP: 4.0,
@@ -49,13 +48,8 @@ Facts = dict[int, Fact]
 
 
 def operands(node: LazyBuffer) -> tuple[LazyBuffer, ...]:
-    """What the value of ``node`` is computed from: an ASSIGN doesn't read its target."""
-    return node.src[1:] if node.op is Op.ASSIGN else node.src
-
-
-def toposort_values(roots: Iterable[LazyBuffer]) -> list[LazyBuffer]:
-    """Every node whose value is needed for ``roots``, operands before users."""
-    return postorder(roots, operands)
+    """What the value of ``node`` is computed from."""
+    return node.src[-1:] if node.op is Op.AFTER else node.src
 
 
 def dependence(axes: Axes, node: LazyBuffer, index: Access, budget: int = 32) -> frozenset[Index]:
@@ -131,8 +125,8 @@ class _Analysis:
         level = max((f.level for f in self.of(node.src)), default=-1) + 1
         return Fact(node, work=LOAD_COST, level=level, stored=True)
 
-    def assign(self, node: LazyBuffer) -> Fact:
-        return self.facts[id(node.src[1])]
+    def after(self, node: LazyBuffer) -> Fact:
+        return self.facts[id(node.src[-1])]
 
     def elementwise(self, node: LazyBuffer) -> Fact:
         distinct = list({id(s): s for s in node.src}.values())
@@ -237,7 +231,7 @@ def _union(leaves: Sequence[tuple[LazyBuffer, ...] | None]) -> tuple[LazyBuffer,
 _RULES: dict[Op, Callable[[_Analysis, LazyBuffer], Fact]] = {
     Op.CONST: _Analysis.leaf,
     Op.IOTA: _Analysis.leaf,
-    Op.ASSIGN: _Analysis.assign,
+    Op.AFTER: _Analysis.after,
     Op.GATHER: _Analysis.elementwise,
     Op.UNWINDOW: _Analysis.reduction,
     **dict.fromkeys(STORED, _Analysis.storage),

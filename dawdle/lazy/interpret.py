@@ -304,7 +304,7 @@ RULES: dict[Op, Rule] = {
     Op.CHECK: _check,
     Op.CONTIGUOUS: lambda node, src: src[0],
     Op.COPY: lambda node, src: src[0],
-    Op.ASSIGN: lambda node, src: src[1],
+    Op.AFTER: lambda node, src: src[-1],
     Op.CUSTOM: call_custom,
 }
 # float16 operands are converted to float32 first, so that each of these rounds once, at its end
@@ -312,5 +312,5 @@ WIDENED = ELEMENTWISE - {Op.CAST, Op.BITCAST, Op.WHERE} | {Op.SUM, Op.PROD, Op.S
 # these pass elements on as they are: nothing to round
 MOVED = frozenset({
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SLICE, Op.PAD, Op.WINDOW, Op.GATHER, Op.WHERE, Op.AMAX,
-    Op.BITCAST, Op.CONTIGUOUS, Op.COPY, Op.ASSIGN, Op.CHECK,
+    Op.BITCAST, Op.CONTIGUOUS, Op.COPY, Op.AFTER, Op.CHECK,
 })  # fmt: skip

@@ -57,7 +57,7 @@ class Op(Enum):
     # storage
     CONTIGUOUS = "contiguous"
     COPY = "copy"
-    ASSIGN = "assign"
+    AFTER = "after"  # the last operand, computed after the others
     CUSTOM = "custom"
 
     def __repr__(self) -> str:
@@ -77,7 +77,7 @@ TERNARY = frozenset({Op.WHERE})
 ELEMENTWISE = UNARY | BINARY | TERNARY
 REDUCE = frozenset({Op.SUM, Op.PROD, Op.AMAX})
 MOVEMENT = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SLICE, Op.PAD, Op.WINDOW})
-STORAGE = frozenset({Op.CONTIGUOUS, Op.COPY, Op.ASSIGN, Op.CUSTOM})
+STORAGE = frozenset({Op.CONTIGUOUS, Op.COPY, Op.AFTER, Op.CUSTOM})
 COMMUTATIVE = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.CMPEQ, Op.AND, Op.OR, Op.XOR})
 
 # the elementwise op that a reduction or scan repeats

@@ -12,7 +12,7 @@ from dawdle.lazy.ops import MOVEMENT, Op
 class Group:
     """One kernel: computes ``outputs`` over the iteration space ``space`` and reads ``inputs`` from memory.
 
-    Everything between the two is inlined; an ASSIGN or CONTIGUOUS there is its operand's value. Each output's
+    Everything between the two is inlined; an AFTER or CONTIGUOUS there is its operand's value. Each output's
     shape is ``space`` with some axes of size 1, or has the same axes as ``space`` but for those of size 1.
     ``reasons`` says why each output is materialised.
     """
@@ -71,7 +71,7 @@ def _inlined(group: Group) -> str:
         known.add(id(node))
         if node.op not in MOVEMENT and node.op is not Op.CONST:
             counts[node.op.name.lower()] += 1
-        stack.extend(reversed(node.src[1:] if node.op is Op.ASSIGN else node.src))
+        stack.extend(reversed(node.src[-1:] if node.op is Op.AFTER else node.src))
     return " ".join(f"{name}" if n == 1 else f"{name}*{n}" for name, n in counts.most_common())
 
 

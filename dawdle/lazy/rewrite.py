@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.correlate import are_disjoint, assemble, correlate
-from dawdle.lazy.facts import Fact, Facts, operands
+from dawdle.lazy.facts import Fact, Facts
 from dawdle.lazy.ops import REDUCE, Op
 from dawdle.lazy.split import is_large, split
 
@@ -32,9 +32,7 @@ def rewrite(outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: F
         return list(outputs)
     new: dict[int, LazyBuffer] = {}
     for node in order:
-        src = tuple(new[id(s)] for s in operands(node))
-        if len(src) < len(node.src):  # what an ASSIGN overwrites isn't read
-            src = (node.src[0], *src)
+        src = tuple(new[id(s)] for s in node.src)
         same = all(a is b for a, b in zip(src, node.src, strict=True))
         rebuilt = node if same else LazyBuffer(node.op, src, node.arg, node.shape, node.dtype, node.device)
         new[id(node)] = _rewritten(rebuilt) if id(node) in found else rebuilt

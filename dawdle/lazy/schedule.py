@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dawdle.lazy.axes import extent, free, is_injective
-from dawdle.lazy.buffer import LazyBuffer
-from dawdle.lazy.draft import MAX_OPS, MAX_OUTPUTS, MAX_READS, Draft, Drafts, Read, Reads, Use
-from dawdle.lazy.facts import STORED, Facts, analyse, toposort_values
+from dawdle.lazy.buffer import LazyBuffer, toposort
+from dawdle.lazy.draft import LATER, MAX_OPS, MAX_OUTPUTS, MAX_READS, Draft, Drafts, Read, Reads, Use
+from dawdle.lazy.facts import STORED, Facts, analyse
 from dawdle.lazy.ops import ELEMENTWISE, LEAF, MOVEMENT, REDUCE, Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Step, Transfer
 from dawdle.lazy.rewrite import rewrite
@@ -34,7 +34,7 @@ FREE_MOVES = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND})
 
 def holder(node: LazyBuffer) -> LazyBuffer:
     """The node whose memory holds the elements of ``node`` too."""
-    while node.op in (Op.RESHAPE, Op.ASSIGN):
+    while node.op in (Op.RESHAPE, Op.AFTER):
         node = node.src[-1]
     return node
 
@@ -59,20 +59,26 @@ class _Scheduler:
         return self.drafts.all
 
     def visit(self, node: LazyBuffer, reads: Reads) -> None:
+        waiting = {number for number, found in reads.items() if LATER in found}
+        if waiting:
+            rest = {number: [r for r in found if r is not LATER] for number, found in reads.items()}
+            reads = {number: found for number, found in rest.items() if found}
         reads = self.inline_bodies(node, reads)
         required = id(node) in self.required or any(r == ((), Use.WHOLE) for rs in reads.values() for r in rs)
         if node.op is Op.BUFFER:
             for number in reads:
                 self.drafts.all[number].inputs[id(node)] = node
         elif required:
-            self.materialise(node, reads, "output" if id(node) in self.required else "read from outside")
-        elif reads:
-            reason = self.obstacle(node, reads)
-            if reason is None:
-                for number, inlined in reads.items():
-                    self.inline(node, number, inlined)
-            else:
-                self.materialise(node, reads, reason)
+            reason = "output" if id(node) in self.required else "read from outside"
+            self.materialise(node, reads, reason, waiting)
+        elif reads and (reason := self.obstacle(node, reads)) is not None:
+            self.materialise(node, reads, reason, waiting)
+        else:
+            for number, inlined in reads.items():
+                self.inline(node, number, inlined)
+            for source in node.src:
+                for number in waiting:  # it has no step of its own: what it is computed from is waited for
+                    self.reads.setdefault(id(source), {})[(number, LATER)] = None
 
     def inline_bodies(self, node: LazyBuffer, reads: Reads) -> Reads:
         """Inline what lies between a contraction and its product, whatever else uses it."""
@@ -102,11 +108,11 @@ class _Scheduler:
     def push(self, node: LazyBuffer, number: int, read: Read) -> None:
         self.reads.setdefault(id(node), {})[(number, read)] = None
         base = self.facts[id(node)].base
-        if base.op not in (Op.CONST, Op.IOTA):
+        if base.op not in (Op.CONST, Op.IOTA) and read is not LATER:
             self.drafts.all[number].reads.add(id(base))
 
-    def materialise(self, node: LazyBuffer, reads: Reads, reason: str) -> None:
-        home = self.home(node, reads)
+    def materialise(self, node: LazyBuffer, reads: Reads, reason: str, waiting: set[int]) -> None:
+        home = self.home(node, reads, waiting)
         if home is None:
             home = self.drafts.open(node, reason)
             draft = self.drafts.all[home]
@@ -124,9 +130,13 @@ class _Scheduler:
             if number != home:
                 self.drafts.all[number].inputs[id(node)] = node
                 self.drafts.all[number].producers.add(home)
+        for number in waiting - {home}:
+            self.drafts.all[number].producers.add(home)
 
-    def home(self, node: LazyBuffer, reads: Reads) -> int | None:
-        """A draft that uses ``node`` and can store it as it goes, without waiting for another user."""
+    def home(self, node: LazyBuffer, reads: Reads, waiting: set[int]) -> int | None:
+        """A draft that uses ``node`` and can store it as it goes, without waiting for another user, or for one
+        that has to be ``waiting``.
+        """
         for number, found in reads.items():
             draft = self.drafts.all[number]
             if (
@@ -134,7 +144,7 @@ class _Scheduler:
                 and len(draft.outputs) < MAX_OUTPUTS
                 and any(self.storable(node, draft, read) for read in found)
                 and self.obstacle(node, {number: found}) is None
-                and not self.drafts.feeds(reads.keys() - {number}, number)
+                and not self.drafts.feeds((reads.keys() | waiting) - {number}, number)
             ):
                 return number
         return None
@@ -146,7 +156,7 @@ class _Scheduler:
 
     def obstacle(self, node: LazyBuffer, reads: Reads) -> str | None:
         """Why ``node`` isn't inlined into the drafts that read it, or None."""
-        if node.op in FREE_MOVES or node.op in LEAF or node.op is Op.ASSIGN:
+        if node.op in FREE_MOVES or node.op in LEAF or node.op is Op.AFTER:
             return None
         if node.op is Op.PAD and self.facts[id(node)].base.op is Op.CONST:
             return None  # a comparison of positions, however full the kernel
@@ -306,11 +316,11 @@ def schedule(outputs: Sequence[LazyBuffer], max_params: int = 0) -> Schedule:
     A kernel has at most ``max_params`` outputs and inputs together, where that isn't 0. Takes time linear in
     the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
     """
-    order = toposort_values(outputs)
+    order = toposort(outputs)
     facts = analyse(order, map(holder, outputs))
     rewritten = rewrite(outputs, order, facts)
     if any(new is not node for node, new in zip(outputs, rewritten, strict=True)):
-        order = toposort_values(rewritten)
+        order = toposort(rewritten)
         facts = analyse(order, map(holder, rewritten))
     drafts = merge_sideways(_Scheduler(rewritten, order, facts, max_params).run(), max_params)
     steps = tuple(_step(drafts[number]) for number in topological(drafts))

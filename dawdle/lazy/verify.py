@@ -41,14 +41,14 @@ AGAIN: dict[Op, Again] = {
     Op.CHECK: lambda n: build.check(n.src[0], *n.arg),
     Op.CONTIGUOUS: lambda n: build.contiguous(n.src[0]),
     Op.COPY: lambda n: build.copy(n.src[0], n.arg),
-    Op.ASSIGN: lambda n: build.assign(*n.src),
+    Op.AFTER: lambda n: build.after(n.src[-1], *n.src[:-1]),
     Op.CUSTOM: lambda n: build.custom(n.arg, *n.src, shape=n.shape, dtype=n.dtype),
 }
 OPERANDS: dict[Op, int] = {
     **dict.fromkeys((Op.BUFFER, Op.CONST, Op.IOTA), 0),
     **dict.fromkeys(UNARY | REDUCE, 1),
     **dict.fromkeys(ARITHMETIC | COMPARE | BITWISE | SHIFT, 2),
-    **dict.fromkeys((Op.GATHER, Op.ASSIGN), 2),
+    Op.GATHER: 2,
     **dict.fromkeys((Op.WHERE, Op.SCATTER), 3),
 }
 
@@ -66,7 +66,7 @@ def verify_graph(outputs: Sequence[LazyBuffer]) -> None:
 
 def _problems(node: LazyBuffer) -> list[str]:
     """What is wrong with one node, in words."""
-    wanted = len(node.src) if node.op is Op.CUSTOM else OPERANDS.get(node.op, 1)
+    wanted = len(node.src) if node.op in (Op.CUSTOM, Op.AFTER) else OPERANDS.get(node.op, 1)
     if len(node.src) != wanted:
         return [f"it has {len(node.src)} operands, not {wanted}"]
     if not all(type(n) is int and n >= 0 for n in node.shape) or type(node.shape) is not tuple:

@@ -14,8 +14,8 @@ from random_graphs import ALL_OPS, graphs, leaf, load, values_of
 from dawdle.dtype import BY_NAME, bool_, float32, int64
 from dawdle.lazy import build, split
 from dawdle.lazy import schedule as scheduler
-from dawdle.lazy.buffer import LazyBuffer, format_graph
-from dawdle.lazy.facts import analyse, toposort_values
+from dawdle.lazy.buffer import LazyBuffer, format_graph, toposort
+from dawdle.lazy.facts import analyse
 from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer, format_schedule
 from dawdle.lazy.schedule import schedule
@@ -32,7 +32,7 @@ def inlined(group: Group) -> list[LazyBuffer]:
         elif id(node) not in seen and id(node) not in inputs:
             seen.add(id(node))
             stack.append((node, True))
-            stack.extend((s, False) for s in (node.src[1:] if node.op is Op.ASSIGN else node.src))
+            stack.extend((s, False) for s in (node.src[-1:] if node.op is Op.AFTER else node.src))
     return order
 
 
@@ -255,7 +255,7 @@ def test_shared_work_is_counted_once():
     x = y = net.data(64, 64)
     for _ in range(10):
         y = net.add(net.mul(y, y), y)
-    facts = analyse(toposort_values([y]), [])
+    facts = analyse(toposort([y]), [])
     assert facts[id(y)].cost == 20 and facts[id(y)].leaves == (x,)
 
 
@@ -309,9 +309,9 @@ def test_an_embedding_reads_its_rows_only():
     assert table in group.inputs
 
 
-def test_assignment_is_its_value():
+def test_what_is_computed_after_others_is_its_value():
     x, y = net.data(4, 4), net.data(4, 4)
-    out = build.assign(net.exp(x), net.relu(y))
+    out = build.after(net.relu(y), net.exp(x))
     group = one([net.add(out, 1.0)])
     assert group.inputs == (y,)
     plan = check([out])

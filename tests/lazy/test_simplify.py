@@ -369,7 +369,8 @@ def test_copies_and_contiguous():
     twice = build.contiguous(build.flip(build.flip(build.contiguous(build.flip(x, (0,))), (1,)), (1,)))
     assert ops(twice) == [Op.FLIP, Op.CONTIGUOUS]
     assert ops(build.contiguous(build.flip(build.flip(x, (0,)), (0,)))) == []
-    assert ops(build.assign(x, build.unary(Op.NEG, x))) == [Op.NEG, Op.ASSIGN]
+    assert ops(build.after(x, build.unary(Op.NEG, x))) == [Op.NEG, Op.AFTER]
+    assert build.after(x, some(float32)) is x
 
 
 def test_equal_nodes_are_one():
