@@ -177,10 +177,11 @@ class _ConvTranspose(_Conv):
         """What makes the result of ``output_size``, the layer's own by default."""
         if output_size is None:
             return self.output_padding
+        assert not isinstance(self.padding, str)
         rows = zip(
             x.shape[-self.spatial :], self.stride, self.padding, self.dilation, self.kernel_size, strict=True
         )
-        least = [(n - 1) * s - 2 * int(p) + d * (k - 1) + 1 for n, s, p, d, k in rows]
+        least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in rows]
         return tuple(wanted - size for wanted, size in zip(output_size[-self.spatial :], least, strict=True))
 
     def extra_repr(self) -> str:

@@ -33,6 +33,7 @@ DOMAINS: dict[str, Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]]
     "int": lambda r, s: r.integers(-7, 8, s),
     "nonzero": lambda r, s: r.integers(1, 8, s) * r.choice([-1, 1], s),
     "count": lambda r, s: r.integers(0, 6, s),
+    "ties": lambda r, s: r.integers(0, 3, s).astype(float),  # many equal floats
 }
 
 

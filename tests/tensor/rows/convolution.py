@@ -1,9 +1,11 @@
-"""Convolutions and pooling."""
+"""Convolutions."""
 from __future__ import annotations
 
 from typing import Any
 
 from table import F, row
+
+from dawdle.nn import functional as ours
 
 
 def convolution(name: str, shapes: Any, **options: Any) -> None:
@@ -36,24 +38,16 @@ for name, options in {
     row(f"conv_transpose {name}", lambda x, w, options=options: x.conv_transpose2d(w, **options), None,
         lambda x, w, options=options: F.conv_transpose2d(x, w, **options), shapes=(((2, 4, 3, 4), (4, 2, 3,
             3)),))  # fmt: skip
-IMAGE = (((2, 3, 6, 7),),)
-for name, options in {
-    "2": {"kernel_size": 2}, "3 2 1": {"kernel_size": 3, "stride": 2, "padding": 1},
-    "tuple": {"kernel_size": (2, 3), "stride": 1},
-    "ceil": {"kernel_size": 3, "stride": 2, "ceil_mode": True}, "ceil padded": {"kernel_size": 3,
-    "padding": 1, "ceil_mode": True},
-}.items():  # fmt: skip
-    row(f"max_pool {name}", lambda x, options=options: x.max_pool2d(**options), None,
-        lambda x, options=options: F.max_pool2d(x, **options), shapes=IMAGE, domain="distinct")  # fmt: skip
-    for counted in (True, False):
-        row(f"avg_pool {name} {counted}",
-            lambda x, options=options, counted=counted: x.avg_pool2d(**options, count_include_pad=counted),
-                None,
-            lambda x, options=options, counted=counted: F.avg_pool2d(x, **options, count_include_pad=counted),
-            shapes=IMAGE)  # fmt: skip
-row("max_pool dilated", lambda x: x.max_pool2d(2, 1, dilation=2), None, lambda x: F.max_pool2d(x, 2, 1,
-    dilation=2),
-    shapes=IMAGE, domain="distinct")  # fmt: skip
+for n, (image, kernel) in {1: ((2, 4, 5), (4, 3, 3)), 3: ((1, 4, 3, 2, 3), (4, 2, 2, 1, 3))}.items():
+    options = {"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}
+    options = options if n == 1 else {"stride": (1, 2, 3)}
+    row(f"conv_transpose{n}d", lambda x, w, b, n=n, options=options: getattr(ours, f"conv_transpose{n}d")(
+        x, w, b, **options), None, lambda x, w, b, n=n, options=options: getattr(F, f"conv_transpose{n}d")(
+        x, w, b, **options), shapes=((image, kernel, (6 if n == 1 else 2,)),))  # fmt: skip
+row("conv_transpose unbatched", lambda x, w: ours.conv_transpose2d(x, w, padding=1), None,
+    lambda x, w: F.conv_transpose2d(x, w, padding=1), shapes=(((4, 3, 4), (4, 2, 3, 3)),))  # fmt: skip
+row("conv_transpose asymmetric", lambda x, w: ours.conv_transpose2d(x, w, padding=((1, 0), (0, 2))), None,
+    lambda x, w: F.conv_transpose2d(x, w)[:, :, 1:, :-2], shapes=(((1, 2, 4, 4), (2, 2, 3, 3)),))  # fmt: skip
 row("batchnorm", lambda x, w, b, m, v: x.batchnorm(w, b, m, (v + 1e-5).rsqrt()), None,
     lambda x, w, b, m, v: (x - m[:, None]) * (v + 1e-5).rsqrt()[:, None] * w[:, None] + b[:, None],
     shapes=(((2, 3, 4), (3,), (3,), (3,), (3,)),), domain=("normal", "normal", "normal", "normal",

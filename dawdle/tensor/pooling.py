@@ -1,0 +1,304 @@
+"""Pooling: windows over the last one, two or three dimensions, each reduced to one number."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dawdle.dtype import Array, bool_, int32, int64
+from dawdle.errors import DTypeError, ShapeError
+from dawdle.lazy.ops import Op
+from dawdle.tensor import elementwise as ew
+from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.core import Shape, apply, cast, composite, constant, widen
+from dawdle.tensor.resample import area
+from dawdle.tensor.windows import Sizes, Windows, each, for_sizes, windows
+
+if TYPE_CHECKING:
+    from dawdle.tensor import Tensor
+
+
+def _pool(
+    x: Tensor,
+    n: int,
+    what: str,
+    kernel: Sizes,
+    stride: Sizes | None,
+    padding: Any = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+) -> Windows:
+    sizes = each(kernel, n, "kernel_size")
+    strides = sizes if stride is None else each(stride, n, "stride")
+    w = windows(
+        x.lazy.shape, sizes, strides, each(dilation, n, "dilation"), padding, f"{what}{n}d", ceil_mode
+    )
+    for (low, high), k, d in zip(w.pads, w.kernel, w.dilations, strict=True):
+        if max(low, high) * 2 > (k - 1) * d + 1:
+            raise ShapeError(
+                f"{what}{n}d: padding {w.pads} is more than half of a window of {w.kernel}; "
+                "pad the input with pad() first"
+            )
+    return w
+
+
+def _reduced(op: Op, w: Windows, opened: Tensor) -> Tensor:
+    """(..., *places, *kernel) reduced over the kernel."""
+    lead = len(opened.lazy.shape) - len(w.kernel)
+    axes = tuple(range(lead, len(opened.lazy.shape)))
+    return apply(Op.RESHAPE, opened.lazy.shape[:lead], apply(op, axes, opened))
+
+
+# ---- maximum
+
+
+def max_pool(
+    x: Tensor,
+    n: int,
+    kernel_size: Sizes = 2,
+    stride: Sizes | None = None,
+    padding: Any = 0,
+    dilation: Sizes = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
+    """Largest element of each window, NaN if there is one; any dtype but bool.
+
+    ``stride`` defaults to the kernel. Padding, at most half a window, counts as -inf. ``ceil_mode`` adds a
+    last, partial window where elements are left. With ``return_indices`` also the place of that element
+    (the first of equal ones) in the input's last dimensions flattened, int64. The gradient goes to that place
+    alone. Raises ShapeError for windows that don't fit.
+    """
+    w = _pool(x, n, "max_pool", kernel_size, stride, padding, dilation, ceil_mode)
+    least = x.lazy.dtype.min
+    out = composite(Composite.MAX_POOL, lambda x: _reduced(Op.AMAX, w, w.of(x, least)), x, arg=w)
+    return (out, _flat_places(x, w)) if return_indices else out
+
+
+@rule(Composite.MAX_POOL, inputs=True)
+def _max_pool_gradient(node: Node, g: Tensor) -> tuple[Tensor | None, ...]:
+    w: Windows = node.arg
+    ones = (1,) * len(w.kernel)
+    winner = apply(Op.RESHAPE, (*g.lazy.shape, *ones), _winners(node.x(g), w))
+    numbers = type(g)._iota(math.prod(w.kernel), winner.lazy.dtype, g.lazy.device)
+    spread = ew.where(
+        ew.eq(winner, apply(Op.RESHAPE, w.kernel, numbers)), apply(Op.RESHAPE, winner.lazy.shape, g), 0.0
+    )
+    sizes = [s + low + high for s, (low, high) in zip(w.sizes, w.amounts, strict=True)]
+    padded = apply(Op.UNWINDOW, (w.arg, tuple(sizes)), spread)
+    lead = len(padded.lazy.shape) - len(sizes)
+    ranges = [(0, m, 1) for m in padded.lazy.shape[:lead]]
+    ranges += [(low, low + s, 1) for s, (low, _) in zip(w.sizes, w.amounts, strict=True)]
+    return (apply(Op.SLICE, tuple(ranges), padded),)
+
+
+def _winners(x: Tensor, w: Windows) -> Tensor:
+    """The number within the kernel of the first largest element of each window that isn't padding; the
+    kernel's size where all are.
+    """
+    x = x.detach()
+    opened = w.of(x, x.lazy.dtype.min)
+    lead = len(opened.lazy.shape) - len(w.kernel)
+    largest = apply(Op.AMAX, tuple(range(lead, len(opened.lazy.shape))), opened)
+    found = ew.eq(opened, largest)
+    if x.lazy.dtype.is_float:
+        found = ew.bitor(found, ew.isnan(opened))
+    if w.is_padded:
+        found = ew.bitand(found, w.of(constant(x, True, bool_, w.sizes)))
+    last = math.prod(w.kernel) - 1
+    numbers = apply(Op.RESHAPE, w.kernel, type(x)._iota(last + 1, int32, x.lazy.device))
+    # the first is the one with the most after it
+    most = _reduced(Op.AMAX, w, ew.where(found, last - numbers, -1))
+    return last - most
+
+
+def _flat_places(x: Tensor, w: Windows) -> Tensor:
+    """The place in the flattened last dimensions of each window's first largest element; -1 where all of the
+    window is padding.
+    """
+    winner = rest = _winners(x, w)
+    out = None
+    for axis in reversed(range(len(w.kernel))):
+        (size, stride, dilation), (low, _) = w.arg[axis], w.pads[axis]
+        numbers = type(x)._iota(w.places[axis], int32, x.lazy.device)
+        wide = tuple(m if i == axis else 1 for i, m in enumerate(w.places))
+        start = apply(Op.RESHAPE, wide, numbers) * stride - low
+        at = cast(ew.mod(rest, size) * dilation + start, int64) * math.prod(w.sizes[axis + 1 :])
+        out = at if out is None else out + at
+        rest = rest // size
+    assert out is not None
+    return ew.where(ew.lt(winner, math.prod(w.kernel)), out, -1) if w.is_padded else out
+
+
+# ---- means and norms
+
+
+def avg_pool(
+    x: Tensor,
+    n: int,
+    kernel_size: Sizes = 2,
+    stride: Sizes | None = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """Mean of each window of floats.
+
+    ``stride`` defaults to the kernel. Padding, at most half a window, counts as zeros, or not at all without
+    ``count_include_pad``. ``ceil_mode`` adds a last, partial window where elements are left.
+    ``divisor_override`` is what sums are divided by instead of their number of elements. Raises ShapeError
+    for windows that don't fit.
+    """
+    if divisor_override == 0:
+        raise ShapeError(f"avg_pool{n}d: divisor_override must not be 0")
+    w = _pool(x, n, "avg_pool", kernel_size, stride, padding, 1, ceil_mode)
+    counts = w.counts(count_include_pad) if divisor_override is None else np.array(divisor_override)
+    return _mean(x, w, counts)
+
+
+def _mean(x: Tensor, w: Windows, counts: Array) -> Tensor:
+    """The sum of each window divided by ``counts``, a number for each place or one for all."""
+    if not x.lazy.dtype.is_float:
+        raise DTypeError(f"means are of floats, got {x.lazy.dtype.name}; cast the input with .float()")
+    wide = widen(x)
+    total = _reduced(Op.SUM, w, w.of(wide))
+    if counts.size and (counts == counts.flat[0]).all():
+        return cast(ew.mul(total, 1.0 / int(counts.flat[0])), x.lazy.dtype)
+    divisor = type(x)._of(counts.astype(wide.lazy.dtype.compute), x.lazy.device)
+    return cast(ew.div(total, divisor), x.lazy.dtype)
+
+
+def lp_pool(
+    x: Tensor,
+    n: int,
+    norm_type: float,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    ceil_mode: bool = False,
+) -> Tensor:
+    """(sum of x^p)^(1/p) over each window for p = ``norm_type``; a partial window of ``ceil_mode`` counts as
+    a full one with the same mean. Raises ShapeError for windows that don't fit.
+    """
+    w = _pool(x, n, "lp_pool", kernel_size, stride, 0, 1, ceil_mode)
+    means = _mean(x ** float(norm_type), w, w.counts(True))
+    return (means * math.prod(w.kernel)) ** (1.0 / norm_type)
+
+
+# ---- pools of a given number of places
+
+
+def _counts(x: Tensor, n: int, output_size: int | Sequence[int | None] | None, what: str) -> Shape:
+    """How many places there are along each of the last ``n`` dimensions; None keeps a size."""
+    sizes = x.lazy.shape[len(x.lazy.shape) - n :]
+    given = [output_size] * n if output_size is None or isinstance(output_size, int) else list(output_size)
+    if len(given) != n or any(c is not None and c < 0 for c in given):
+        raise ShapeError(f"{what}: output_size must be one number or {n}, got {output_size!r}")
+    counts = tuple(size if c is None else int(c) for c, size in zip(given, sizes, strict=True))
+    if 0 in sizes:
+        raise ShapeError(f"{what} has nothing to pool in shape {x.lazy.shape}")
+    return counts
+
+
+def adaptive_avg_pool(x: Tensor, n: int, output_size: int | Sequence[int | None]) -> Tensor:
+    """Means of ``output_size`` parts along each of the last dimensions. They cover the input; where its size
+    isn't a multiple, neighbours overlap by one element. None keeps a size. Floats.
+    """
+    counts = _counts(x, n, output_size, f"adaptive_avg_pool{n}d")
+    for axis, count in enumerate(counts, len(x.lazy.shape) - n):
+        x = area(x, axis, count)
+    return x
+
+
+def adaptive_max_pool(
+    x: Tensor, n: int, output_size: int | Sequence[int | None], return_indices: bool = False
+) -> Any:
+    """Largest elements of ``output_size`` parts along each of the last dimensions, which cover the input as
+    in :func:`adaptive_avg_pool`. Indices and gradients as in :func:`max_pool`.
+    """
+    counts = _counts(x, n, output_size, f"adaptive_max_pool{n}d")
+    shape = x.lazy.shape
+    lead, sizes = shape[: len(shape) - n], shape[len(shape) - n :]
+    if all(c and s % c == 0 for s, c in zip(sizes, counts, strict=True)):
+        kernel = [s // c for s, c in zip(sizes, counts, strict=True)]
+        return max_pool(x, n, kernel, return_indices=return_indices)
+    index, width = _parts(sizes, counts)
+    flat = apply(Op.RESHAPE, (*lead, math.prod(sizes)), x)
+    at = type(x)._of(index.reshape(-1), x.lazy.device)
+    places = apply(Op.RESHAPE, (*[1] * len(lead), index.size), at)
+    places = apply(Op.EXPAND, (*lead, index.size), places)
+    opened = apply(Op.GATHER, len(lead), flat.detach(), places)
+    opened = apply(Op.RESHAPE, (*lead, math.prod(counts), width), opened)
+    winner: Tensor = opened.argmax(-1, True)
+    chosen = apply(Op.GATHER, len(lead) + 1, apply(Op.RESHAPE, opened.lazy.shape, places), winner)
+    chosen = apply(Op.RESHAPE, (*lead, math.prod(counts)), chosen)
+    out = apply(Op.RESHAPE, (*lead, *counts), apply(Op.GATHER, len(lead), flat, chosen))
+    return (out, apply(Op.RESHAPE, (*lead, *counts), chosen)) if return_indices else out
+
+
+def _parts(sizes: Shape, counts: Shape) -> tuple[Array, int]:
+    """The flat places of the elements of each part, (parts, most elements), the first one repeated where a
+    part has fewer.
+    """
+    flat: Array = np.zeros((1, 1), np.int64)
+    for size, count in zip(sizes, counts, strict=True):
+        number = np.arange(count)
+        start, stop = number * size // count, -(-(number + 1) * size // count)
+        column = np.arange(int((stop - start).max(initial=1)))
+        index = start[:, None] + np.where(column < (stop - start)[:, None], column, 0)
+        flat = (flat * size)[:, None, :, None] + index[None, :, None, :]
+        flat = flat.reshape(flat.shape[0] * count, -1)
+    return flat, flat.shape[1]
+
+
+# ---- back to the places that a maximum came from
+
+
+def max_unpool(
+    x: Tensor,
+    n: int,
+    indices: Tensor,
+    kernel_size: Sizes,
+    stride: Sizes | None = None,
+    padding: Sizes = 0,
+    output_size: Sequence[int] | None = None,
+) -> Tensor:
+    """Zeros with the elements of ``x`` at ``indices``, which :func:`max_pool` gave: its partial inverse.
+
+    ``output_size`` (of the last dimensions, or the whole shape) tells between inputs that give pools of one
+    shape. Raises ShapeError where it can't be the size of such an input.
+    """
+    shape = x.lazy.shape
+    if indices.lazy.shape != shape:
+        raise ShapeError(f"max_unpool{n}d: indices of shape {indices.lazy.shape} for an input {shape}")
+    kernel, pads = each(kernel_size, n, "kernel_size"), each(padding, n, "padding", 0)
+    strides = kernel if stride is None else each(stride, n, "stride")
+    lead, places = shape[: len(shape) - n], shape[len(shape) - n :]
+    rows = zip(places, kernel, strides, pads, strict=True)
+    sizes = tuple((m - 1) * s - 2 * p + k for m, k, s, p in rows)
+    if output_size is not None:
+        wanted = tuple(int(s) for s in output_size)[-n:]
+        if len(wanted) != n or any(abs(a - b) >= s for a, b, s in zip(wanted, sizes, strides, strict=True)):
+            raise ShapeError(
+                f"max_unpool{n}d: output_size {tuple(output_size)} must be within a stride of {sizes}"
+            )
+        sizes = wanted
+    flat = [apply(Op.RESHAPE, (*lead, math.prod(places)), t) for t in (x, indices)]
+    zeros = constant(x, 0, shape=(*lead, math.prod(sizes)))
+    out: Tensor = zeros.scatter(len(lead), flat[1], flat[0])
+    return apply(Op.RESHAPE, (*lead, *sizes), out)
+
+
+max_pool1d, max_pool2d, max_pool3d = (for_sizes(max_pool, n) for n in (1, 2, 3))
+avg_pool1d, avg_pool2d, avg_pool3d = (for_sizes(avg_pool, n) for n in (1, 2, 3))
+lp_pool1d, lp_pool2d, lp_pool3d = (for_sizes(lp_pool, n) for n in (1, 2, 3))
+adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
+    for_sizes(adaptive_avg_pool, n) for n in (1, 2, 3)
+)
+adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
+    for_sizes(adaptive_max_pool, n) for n in (1, 2, 3)
+)
+max_unpool1d, max_unpool2d, max_unpool3d = (for_sizes(max_unpool, n) for n in (1, 2, 3))
