@@ -74,7 +74,9 @@ def apply(op: Op, arg: Any, *operands: Tensor) -> Tensor:
     return operands[0]._new(lazy, record(op, arg, operands, lazy))
 
 
-def composite(kind: Op | Composite, value: Callable[..., Tensor], *operands: Tensor, arg: Any = None) -> Tensor:
+def composite(
+    kind: Op | Composite, value: Callable[..., Tensor], *operands: Tensor, arg: Any = None
+) -> Tensor:
     """``value(*operands)``, whose gradient is the rule for ``kind`` and not that of the operations it is made
     of.
     """
