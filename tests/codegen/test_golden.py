@@ -85,6 +85,11 @@ def conv_bn_relu() -> str:
     return kernels((x.conv2d(w, padding=1) * scale + shift).relu())
 
 
+def depthwise_conv() -> str:
+    """Vectors lie along the row: the window, which every load runs along too, is shorter than one."""
+    return kernels(tensor(1, 64, 12, 64).conv2d(tensor(64, 1, 5, 5), padding=2, groups=64))
+
+
 def adam() -> str:
     p, g = tensor(512, 96), tensor(512, 96)
     p.requires_grad_()
@@ -125,6 +130,7 @@ GOLDEN: dict[Callable[[], str], str] = {
     matmul_bias_relu: "{{8p}}{{{24p}}{{{48+}12w}}}",
     linear_gelu: "{{8p}}{{{24p}}{{{48+}12w}}}",
     conv_bn_relu: "{{{w}}} | {{24p}}{{{{8p}}{{{48+}12w}}}}",
+    depthwise_conv: "{{{{{2+}}2w}}}",
     adam: "{3w}",
     cross_entropy: "{{^}{4^}{+}{4+}w}",
     mean_and_variance: "{{4+}{4+}2w} | {w}",

@@ -110,8 +110,8 @@ def _generic(k: Kernel, target: Target) -> Kernel:
     last = vector_range(k, lanes, tail)
     inner = [e for e in reduces if last in e.free]
     if last is not None and inner:
-        gained = max(_gain(loads, r).score for e in inner for r in e.arg[1])
-        if gained > _gain(loads, last).score:
+        long = [r for e in inner for r in e.arg[1] if r.extent >= lanes]
+        if any(_gain(loads, r).score > _gain(loads, last).score for r in long):
             last, inner = None, []
     for ranges in dict.fromkeys(e.arg[1] for e in reduces if e not in inner):
         if not any(e.arg[1] == ranges for e in inner):
