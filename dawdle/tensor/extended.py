@@ -37,12 +37,17 @@ TWO_LOG2E = {
 }
 MANTISSA = {float32: 23, float64: 52}  # bits
 SQRT_HALF = {float32: 0x3F3504F3, float64: 0x3FE6A09E667F3BCD}  # bits of sqrt(1/2)
-# (log2((1 + s) / (1 - s)) / s - 2 log2(e)) / s**2 as a polynomial in s**2, for |s| <= 3 - sqrt(8)
+TWO_THIRDS_LOG2E = {
+    float32: (0.961669921875, 0.0001267720509756049),
+    float64: (0.9617966860532761, 7.872699542894897e-09),
+}
+# what follows 2 log2(e) (s + s**3 / 3) in log2((1 + s) / (1 - s)), divided by s**5, as a polynomial in s**2, for
+# |s| <= 3 - sqrt(8)
 LOG2_SERIES = {
-    float32: (0.9617966923070551, 0.5770797746686164, 0.41190121521734147, 0.336589148633552),
+    float32: (0.5770780149840546, 0.41220007270570375, 0.32034700155023904, 0.27584985334650425),
     float64: (
-        0.9617966939259756, 0.5770780163555852, 0.4121985831112304, 0.32059889794120644, 0.2623081951971553,
-        0.2219525022570025, 0.19239260809784348, 0.16862374852558606, 0.1714230836664237,
+        0.5770780163555853, 0.4121985831111439, 0.3205988979671547, 0.2623081914681522, 0.2219527885851067,
+        0.19238056603036385, 0.16888529114458137, 0.16912971664122153,
     ),
 }  # fmt: skip
 
@@ -77,10 +82,10 @@ def exp2_of(main: Tensor, rest: Tensor, rough: Tensor) -> Tensor:
     """
     total = ew.add(main, rest)
     error = ew.add(ew.sub(main, total), rest)
-    exact = ew.lt(ew.absolute(rough), 2.0 ** (8 if rough.lazy.dtype is float32 else 11))
-    total = ew.where(exact, total, rough)
-    power = apply(Op.EXP2, None, total)
-    return ew.where(exact, ew.add(ew.mul(power, ew.mul(error, math.log(2))), power), power)
+    plain = ew.lt(ew.absolute(rough), 2.0 ** (8 if rough.lazy.dtype is float32 else 11))
+    power = apply(Op.EXP2, None, ew.where(plain, total, rough))
+    corrected = ew.add(ew.mul(power, ew.mul(error, math.log(2))), power)
+    return ew.where(ew.eq(corrected, corrected), corrected, power)  # of infinities the error is NaN
 
 
 def exp_of(x: Tensor, rest: Tensor | None = None, shift: int = 0) -> Tensor:
@@ -105,12 +110,7 @@ def log2_of(x: Tensor) -> Pair:
     bits = apply(Op.BITCAST, signed, ew.where(tiny, ew.mul(x, 2.0 ** (digits + 1)), x).detach())
     n = ew.rshift(ew.sub(bits, SQRT_HALF[dtype]), digits)
     m = apply(Op.BITCAST, dtype, ew.sub(bits, ew.lshift(n, digits)))
-    top, low = _ratio(m)
-    c, rest = TWO_LOG2E[dtype]
-    s = ew.add(top, low)
-    z = ew.mul(s, s)
-    tail = ew.mul(ew.mul(s, z), polynomial(z, LOG2_SERIES[dtype]))
-    lead, tail = ew.mul(top, c), ew.add(ew.add(ew.mul(top, rest), ew.mul(low, c + rest)), tail)
+    lead, tail = _log2_near_1(m)
     exponent = ew.sub(cast(n, dtype), ew.where(tiny, constant(x, digits + 1.0), 0.0))
     main = ew.add(exponent, lead)
     tail = ew.add(ew.sub(lead, ew.sub(main, exponent)), tail)
@@ -118,6 +118,26 @@ def log2_of(x: Tensor) -> Pair:
     plain = ew.bitand(ew.gt(x, 0.0), ew.lt(x, math.inf))
     special = ew.where(ew.eq(x, 0.0), -math.inf, ew.where(ew.lt(x, 0.0), math.nan, x))
     return ew.where(plain, nearest, special), ew.where(plain, ew.sub(tail, ew.sub(nearest, main)), 0.0)
+
+
+def _log2_near_1(m: Tensor) -> Pair:
+    """log2 on [sqrt(1/2), sqrt(2)]: the terms of s and s**3 in two pieces, the others in one."""
+    dtype = m.lazy.dtype
+    top, low = _ratio(m)
+    s = ew.add(top, low)
+    z = ew.mul(s, s)
+    square = ew.mul(top, top)
+    upper = head(square)
+    cube = ew.mul(upper, top)  # the head of s**3, exactly; what is missing follows
+    missing = ew.mul(ew.mul(ew.add(square, ew.mul(top, low)), low), 3.0)
+    missing = ew.add(ew.mul(ew.sub(square, upper), top), missing)
+    main, rest = _times(cube, missing, TWO_THIRDS_LOG2E[dtype])
+    c, c_rest = TWO_LOG2E[dtype]
+    lead = ew.mul(top, c)
+    total = ew.add(lead, main)
+    rest = ew.add(rest, ew.mul(ew.mul(ew.mul(z, z), s), polynomial(z, LOG2_SERIES[dtype])))
+    rest = ew.add(rest, ew.add(ew.mul(top, c_rest), ew.mul(low, c + c_rest)))
+    return total, ew.add(ew.sub(main, ew.sub(total, lead)), rest)
 
 
 def _ratio(m: Tensor) -> Pair:

@@ -54,7 +54,7 @@ def sin(x: Tensor) -> Tensor:
 
 def _sines(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """(sin(x), sin(2x), whether the second is sin(x/2) instead, because 2x overflows)."""
-    huge = ew.gt(ew.absolute(x), 2.0 ** (126 if x.lazy.dtype is float32 else 1022))
+    huge = ew.ge(ew.absolute(x), 2.0 ** (127 if x.lazy.dtype is float32 else 1023))
     return sin(x), sin(ew.mul(x, ew.where(huge, 0.5, constant(x, 2.0)))), huge
 
 
