@@ -33,6 +33,10 @@ class GradientError(DawdleError, RuntimeError):
     """A gradient was asked for where none can be computed."""
 
 
+class LinAlgError(DawdleError, ValueError):
+    """A matrix is singular, or not positive definite, or an algorithm on it didn't converge."""
+
+
 class InterchangeError(DawdleError, BufferError):
     """Memory can't be shared with another library in the way that was asked for."""
 

@@ -60,11 +60,17 @@ class Composite(Enum):
     RESULT = "result"
     RESAMPLE = "resample"
     MAX_POOL = "max pool"
-    CHOLESKY = "cholesky"
-    EIGH = "eigh"
-    SVD = "svd"
-    QR = "qr"
     SOLVE = "solve"
+    DET = "det"
+    COFACTOR = "cofactor"
+    SLOGDET = "slogdet"
+    CHOLESKY = "cholesky"
+    QR = "qr"
+    EIGH = "eigh"
+    EIGVALSH = "eigvalsh"
+    SVD = "svd"
+    SVDVALS = "svdvals"
+    PINV = "pinv"
 
 
 class _Mode(threading.local):
