@@ -198,8 +198,8 @@ class Model:
 
     def _replay(self, values: Mapping[str, Value]) -> list[Value]:
         """Through ``@jit``: values on the host belong to the signature, the others are its arguments."""
-        traced = {n: v for n, v in values.items() if not isinstance(v, Tensor) or v.device != HOST}
-        known = {n: v for n, v in values.items() if n not in traced}
+        known = {n: v for n, v in values.items() if isinstance(v, Tensor) and v.device == HOST}
+        traced = {n: v for n, v in values.items() if n not in known}
         static = tuple((n, v.dtype.name, v.shape, v.numpy().tobytes()) for n, v in known.items())
         assert self._jitted is not None
         return self._jitted(traced, static)
@@ -229,7 +229,7 @@ def _port(proto: Any) -> Port:
 
 
 def _dim(proto: Any) -> Dim:
-    """A dimension's size, its symbol, or None: some exporters write -1 or "?" for one that may be anything."""
+    """A dimension's size, its symbol, or None: some exporters write -1 or "?" for one of any size."""
     if proto.WhichOneof("value") == "dim_value":
         return proto.dim_value if proto.dim_value >= 0 else None
     return None if proto.dim_param in ("", "?") else str(proto.dim_param)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dawdle.errors import ModelError
 from dawdle.onnx.values import Value, on_host
 from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
+T = TypeVar("T")
 Int: TypeAlias = int  # Node has methods of these names
 Float: TypeAlias = float
 
@@ -24,6 +25,10 @@ class Graph(Protocol):
     outputs: Sequence[str]
 
     def run(self, bindings: Mapping[str, Value], around: Any, device: str) -> list[Value]: ...
+
+
+def _text(value: bytes | str) -> str:
+    return value.decode() if isinstance(value, bytes) else value
 
 
 class _Required:
@@ -76,9 +81,8 @@ class Node:
         return default
 
     def int(self, name: str, default: Any = REQUIRED) -> Int:
-        """An integer attribute."""
-        value = self.get(name, default)
-        return value if value is None else Int(value)
+        """An integer attribute, or the default as it is; so for the other types."""
+        return self._as(Int, name, default)
 
     def flag(self, name: str, default: Any = REQUIRED) -> bool:
         """An integer attribute that means yes or no."""
@@ -86,28 +90,27 @@ class Node:
 
     def float(self, name: str, default: Any = REQUIRED) -> Float:
         """A float attribute."""
-        value = self.get(name, default)
-        return value if value is None else Float(value)
+        return self._as(Float, name, default)
 
     def string(self, name: str, default: Any = REQUIRED) -> str:
         """A string attribute."""
-        value = self.get(name, default)
-        return value.decode() if isinstance(value, bytes) else value
+        return self._as(_text, name, default)
 
     def ints(self, name: str, default: Any = REQUIRED) -> tuple[Int, ...]:
         """A list of integers."""
-        value = self.get(name, default)
-        return value if value is None else tuple(Int(n) for n in value)
+        return self._as(lambda numbers: tuple(map(Int, numbers)), name, default)
 
     def floats(self, name: str, default: Any = REQUIRED) -> tuple[Float, ...]:
         """A list of floats."""
-        value = self.get(name, default)
-        return value if value is None else tuple(Float(n) for n in value)
+        return self._as(lambda numbers: tuple(map(Float, numbers)), name, default)
 
     def strings(self, name: str, default: Any = REQUIRED) -> tuple[str, ...]:
         """A list of strings."""
+        return self._as(lambda words: tuple(map(_text, words)), name, default)
+
+    def _as(self, convert: Callable[[Any], T], name: str, default: Any) -> T:
         value = self.get(name, default)
-        return value if value is None else tuple(s.decode() if isinstance(s, bytes) else s for s in value)
+        return convert(value) if name in self.attributes else value
 
     def tensor(self, name: str, default: Any = REQUIRED) -> Value:
         """A tensor, which lies on NUMPY."""
@@ -131,6 +134,7 @@ class Node:
 
 
 Function: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=Function)
 
 
 @dataclass(frozen=True)
@@ -164,7 +168,7 @@ def operator(
     host: Sequence[int] | None = (),
     peek: Sequence[int] = (),
     pure: bool = True,
-) -> Callable[[Function], Function]:
+) -> Callable[[F], F]:
     """Register ``(node, *inputs) -> value or tuple of values`` for operators of these names from an opset on.
 
     An input that the node leaves out is None. ``host`` lists the numbers of the inputs that are read on the
@@ -173,7 +177,7 @@ def operator(
     otherwise. ``pure=False``: the function draws random numbers or runs a body.
     """
 
-    def register(function: Function) -> Function:
+    def register(function: F) -> F:
         for name in names:
             versions = _operators.setdefault((domain, name), [])
             assert all(v.since != since for v in versions), f"{name} {since} is registered twice"

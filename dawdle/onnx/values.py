@@ -33,11 +33,12 @@ class HostArray:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return self.array.shape
+        return tuple(self.array.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.array.dtype
+        dtype: np.dtype[Any] = self.array.dtype
+        return dtype
 
 
 # a sequence is a list, an absent optional None
@@ -62,11 +63,12 @@ def numpy_dtype(code: int) -> np.dtype[Any]:
     if name == "string":
         return np.dtype(object)
     try:
-        return np.dtype(name)
+        dtype: np.dtype[Any] = np.dtype(name)
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        dtype = np.dtype(getattr(ml_dtypes, name))
+    return dtype
 
 
 def host(value: Value) -> Array:

@@ -53,7 +53,7 @@ def constant_of_shape(node: Node, shape: Value) -> Value:
     sizes = ints(shape)
     if isinstance(value, HostArray):
         return HostArray(np.full(sizes, value.array.reshape(())))
-    number, dtype = (0.0, float32) if value is None else (scalar(value), value.dtype)
+    number, dtype = (scalar(value), value.dtype) if isinstance(value, Tensor) else (0.0, float32)
     return Tensor.full(sizes, number, dtype=dtype, device=node.device)
 
 
@@ -84,7 +84,8 @@ def number_range(node: Node, start: Value, limit: Value, delta: Value) -> Tensor
     count = max(math.ceil((last.item() - first.item()) / step.item()), 0)
     steps = Tensor.arange(count, device=node.device)
     kind = start.dtype
-    return (steps.cast(kind) * step.item() + first.item()).cast(kind)
+    out: Tensor = (steps.cast(kind) * step.item() + first.item()).cast(kind)
+    return out
 
 
 # ---- dtypes

@@ -47,10 +47,10 @@ def _binary(method: str) -> Callable[[Node, Tensor, Tensor], Tensor]:
     return rule
 
 
-def _aligned(rule: Callable[..., Tensor]) -> Callable[[Node, Tensor, Tensor], Tensor]:
+def _aligned(rule: Callable[..., Value]) -> Callable[[Node, Tensor, Tensor], Value]:
     """Before opset 7 the second operand's dimensions are those of the first from ``axis`` on."""
 
-    def older(node: Node, a: Tensor, b: Tensor) -> Tensor:
+    def older(node: Node, a: Tensor, b: Tensor) -> Value:
         at = node.int("axis", None)
         if at is not None:
             b = b.reshape(*b.shape, *[1] * (a.ndim - at % a.ndim - b.ndim))
@@ -136,9 +136,9 @@ def is_infinite(node: Node, x: Tensor) -> Tensor:
 
 @operator("Where")
 def choose(node: Node, condition: Tensor, a: Value, b: Value) -> Value:
-    if isinstance(a, HostArray) and isinstance(b, HostArray):
-        return HostArray(np.where(host(condition), a.array, b.array))
-    return where(condition, a, b)
+    if isinstance(a, Tensor) and isinstance(b, Tensor):
+        return where(condition, a, b)
+    return HostArray(np.where(host(condition), host(a), host(b)))
 
 
 @operator("Clip", since=6)
