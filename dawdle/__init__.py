@@ -37,7 +37,18 @@ from dawdle.errors import (
     StateError,
     TransformError,
 )
-from dawdle.func import grad, hessian, jacfwd, jacobian, jacrev, jvp, value_and_grad, vjp, vmap
+from dawdle.func import (
+    checkpoint,
+    grad,
+    hessian,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from dawdle.random import Generator, manual_seed
 from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
@@ -69,6 +80,7 @@ __all__ = [
     "bfloat16",
     "bool_",
     "cat",
+    "checkpoint",
     "einsum",
     "empty",
     "enable_grad",

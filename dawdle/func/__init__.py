@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dawdle.func.batching import vmap
+from dawdle.func.checkpointing import checkpoint
 from dawdle.func.derivatives import grad, jvp, value_and_grad, vjp
 from dawdle.func.jacobians import hessian, jacfwd, jacobian, jacrev
 
 __all__ = [
+    "checkpoint",
     "grad",
     "hessian",
     "jacfwd",

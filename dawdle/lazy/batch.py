@@ -217,6 +217,7 @@ RULES: dict[Op, Rule] = {
     Op.UNWINDOW: lambda n, src: build.unwindow(src[0], *n.arg),
     Op.GATHER: _gather,
     Op.SCATTER: _scatter,
+    Op.CHECK: lambda n, src: build.check(src[0], *n.arg),
     Op.CONTIGUOUS: lambda n, src: build.contiguous(src[0]),
     Op.COPY: lambda n, src: build.copy(src[0], n.arg),
     Op.AFTER: lambda n, src: build.after(*reversed(src.all())),

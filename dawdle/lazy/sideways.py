@@ -12,13 +12,22 @@ SMALL = 1024  # elements of a space
 
 
 def topological(drafts: Sequence[Draft]) -> list[int]:
-    """The numbers of ``drafts``, producers before users and close to them."""
-    return postorder(range(len(drafts)), lambda number: sorted(drafts[number].producers, reverse=True))
+    """The numbers of ``drafts``, producers before users and close to them. What nobody uses comes as soon as it
+    can, because it may be the last that uses something.
+    """
+    used = set().union(*(d.producers for d in drafts))
+    level = _levels(drafts)
+    last = sorted((n for n in range(len(drafts)) if n not in used), key=level.__getitem__)
+    return _order(drafts, last)
+
+
+def _order(drafts: Sequence[Draft], roots: Sequence[int]) -> list[int]:
+    return postorder(roots, lambda number: sorted(drafts[number].producers, reverse=True))
 
 
 def _levels(drafts: Sequence[Draft]) -> list[int]:
     level = [0] * len(drafts)
-    for number in topological(drafts):
+    for number in _order(drafts, range(len(drafts))):
         level[number] = max((level[p] + 1 for p in drafts[number].producers), default=0)
     return level
 
