@@ -174,11 +174,10 @@ def _unflattened(out: Tensor, q: Operand, x: Tensor, axes: Sequence[int], keepdi
 def _shares(x: Tensor, q: Operand) -> Tensor:
     """``q`` in one dimension, in the dtype of ``x``. What is known on the host is checked."""
     if not hasattr(q, "lazy"):
-        numbers = [q] if is_scalar(q) else q
-        wrong = [v for v in numbers if not 0 <= v <= 1]  # type: ignore[union-attr, operator]
-        if wrong:
-            raise RangeError(f"quantile: q must be within [0, 1], got {wrong[0]}")
-        q = np.asarray(numbers if not is_scalar(q) else q, x.lazy.dtype.storage)
+        q = np.asarray(q, x.lazy.dtype.storage)
+        wrong = q[~((q >= 0) & (q <= 1))]
+        if wrong.size:
+            raise RangeError(f"quantile: q must be within [0, 1], got {wrong.flat[0]}")
     shares = cast(coerce(x, q).detach(), x.lazy.dtype)
     if len(shares.lazy.shape) > 1:
         raise ShapeError(f"quantile: q must be a number or have one dimension, got shape {shares.lazy.shape}")
@@ -202,7 +201,8 @@ def _quantiles(x: Tensor, q: Operand, last: Tensor, interpolation: str) -> Tenso
     if above is None or weight is None:
         return at(below)
     low = at(below)
-    return ew.add(low, ew.mul(ew.sub(at(above), low), weight))
+    between = ew.add(low, ew.mul(ew.sub(at(above), low), weight))
+    return ew.where(ew.eq(below, above), low, between)  # an infinity less itself is NaN
 
 
 Places = tuple["Tensor", "Tensor | None", "Tensor | float | None"]
