@@ -1,4 +1,4 @@
-"""The gradient rule of every operation, in differentiable operations.
+"""The gradient rule of every primitive operation, in differentiable operations.
 
 A rule gets the recorded node and the gradient of its result and returns that of each operand (None: there is
 none).
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from dawdle.errors import GradientError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import Composite, Node, rule
@@ -121,11 +120,6 @@ def _where(n: Node, g: Tensor) -> Parts:
 def _abs(n: Node, g: Tensor) -> Parts:
     x = n.x(g).detach()
     return (where(x > 0, g, where(x < 0, -g, x * 0.0)),)
-
-
-@rule(Composite.RELU, output=True)
-def _relu(n: Node, g: Tensor) -> Parts:
-    return (where(n.y(g).detach() > 0, g, 0.0),)
 
 
 # ---- along axes
@@ -284,19 +278,47 @@ def _gather(n: Node, g: Tensor) -> Parts:
 
 @rule(Op.SCATTER, inputs=True)
 def _scatter(n: Node, g: Tensor) -> Parts:
-    axis, how = n.arg
-    index = n.x(g, 1)
-    if how not in (Op.ADD, None):
-        raise GradientError(
-            f"scatter with {how.name.lower()} has no gradient; use scatter_add, or detach the operands"
-        )
-    base = (
-        g if how is Op.ADD else apply(Op.SCATTER, (axis, None), g, index, constant(g, 0, shape=n.shapes[2]))
-    )
-    part = apply(Op.GATHER, axis, g, index) if n.needs(2) else None
-    if part is not None and how is None:  # of equal indices only the last was kept
-        part = where(_kept(index, n.shapes[0], axis), part, 0.0)
+    base, part = SCATTERED[n.arg[1]](n, g, n.x(g, 1), n.arg[0])
     return base, None, part
+
+
+def _scatter_add(n: Node, g: Tensor, index: Tensor, axis: int) -> Parts:
+    return g, apply(Op.GATHER, axis, g, index) if n.needs(2) else None
+
+
+def _scatter_last(n: Node, g: Tensor, index: Tensor, axis: int) -> Parts:
+    """Of equal indices only the last was kept."""
+    base = apply(Op.SCATTER, (axis, None), g, index, constant(g, 0, shape=n.shapes[2]))
+    if not n.needs(2):
+        return base, None
+    return base, where(_kept(index, n.shapes[0], axis), apply(Op.GATHER, axis, g, index), 0.0)
+
+
+def _scatter_max(n: Node, g: Tensor, index: Tensor, axis: int) -> Parts:
+    """Elements that equal the largest share its gradient."""
+    base, x = n.x(g, 0).detach(), n.x(g, 2).detach()
+    largest = apply(Op.SCATTER, (axis, Op.MAX), base, index, x)
+    own, others = base == largest, x == apply(Op.GATHER, axis, largest, index)
+    count = apply(Op.SCATTER, (axis, Op.ADD), cast(own, g.dtype), index, cast(others, g.dtype))
+    share = g / count
+    return where(own, share, 0.0), where(others, apply(Op.GATHER, axis, share, index), 0.0)
+
+
+def _scatter_mul(n: Node, g: Tensor, index: Tensor, axis: int) -> Parts:
+    """The product of all other factors: where one is 0 only that factor has a gradient."""
+    base, x = n.x(g, 0), n.x(g, 2)
+    nonzero = [where(y == 0, 1.0, y) for y in (base, x)]
+    rest = apply(Op.SCATTER, (axis, Op.MUL), nonzero[0], index, nonzero[1])
+    zeros = apply(Op.SCATTER, (axis, Op.ADD), cast(base == 0, g.dtype), index, cast(x == 0, g.dtype))
+
+    def part(y: Tensor, factor: Tensor, g: Tensor, rest: Tensor, zeros: Tensor) -> Tensor:
+        return g * where(y == 0, where(zeros == 1, rest, 0.0), where(zeros == 0, rest / factor, 0.0))
+
+    wide = [apply(Op.GATHER, axis, y, index) for y in (g, rest, zeros)]
+    return part(base, nonzero[0], g, rest, zeros), part(x, nonzero[1], *wide)
+
+
+SCATTERED = {Op.ADD: _scatter_add, None: _scatter_last, Op.MAX: _scatter_max, Op.MUL: _scatter_mul}
 
 
 def _kept(index: Tensor, shape: Sequence[int], axis: int) -> Tensor:

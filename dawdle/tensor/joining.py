@@ -39,20 +39,19 @@ def cat(tensors: Sequence[Tensor], dim: int | None = 0) -> Tensor:
     dtype = common_dtype(parts)
     if dim is None:
         parts, dim = [apply(Op.RESHAPE, (p.lazy.size,), p) for p in parts], 0
-    parts = [p for p in parts if p.lazy.shape != (0,)] or parts[:1]
-    shape = parts[0].lazy.shape
+    shape = next((p.lazy.shape for p in parts if p.lazy.shape != (0,)), (0,))
     if not shape:
         raise ShapeError("cat can't join 0-dimensional tensors; use stack")
     axis = axis_of(dim, len(shape), "cat", shape)
+    nothing = (*shape[:axis], 0, *shape[axis + 1 :])
+    parts = [apply(Op.RESHAPE, nothing, p) if p.lazy.shape == (0,) else p for p in parts]
     for p in parts:
         other = p.lazy.shape
         if len(other) != len(shape) or other[:axis] + other[axis + 1 :] != shape[:axis] + shape[axis + 1 :]:
             raise ShapeError(
                 f"cat along dim {axis}: shapes {shape} and {other} differ elsewhere; pad or slice one"
             )
-    parts = [cast(p, dtype) for p in parts if p.lazy.shape[axis]] or [cast(parts[0], dtype)]
-    if len(parts) == 1:
-        return apply(Op.RESHAPE, parts[0].lazy.shape, parts[0])
+    parts = [cast(p, dtype) for p in parts]
     return composite(Composite.CAT, lambda *parts: _joined(parts, axis), *parts, arg=axis)
 
 
@@ -64,6 +63,9 @@ def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
 
     Every element costs a choice for each part, so many parts are first joined in groups.
     """
+    parts = [p for p in parts if p.lazy.shape[axis]] or parts[:1]
+    if len(parts) == 1:
+        return apply(Op.RESHAPE, parts[0].lazy.shape, parts[0])
     while len(parts) > MANY:
         groups = [parts[i : i + MANY] for i in range(0, len(parts), MANY)]
         parts = [contiguous(_joined(g, axis)) if len(g) > 1 else g[0] for g in groups]
@@ -307,23 +309,26 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 # ---- as methods
 
 
-def _sequence(first: Any, others: Sequence[Any], dim: int | None) -> tuple[list[Tensor], int]:
+_LEFT = object()  # stands for an argument that is left out, where None means something
+
+
+def _sequence(first: Any, others: Sequence[Any], dim: Any) -> tuple[list[Tensor], Any]:
     """The tensors and dim of ``f([a, b], dim)`` or ``a.f(b, dim=dim)``."""
-    if isinstance(first, (list, tuple)):
-        given = others[0] if others and dim is None else dim
-        return list(first), given or 0
-    return [first, *others], dim or 0
+    if not isinstance(first, (list, tuple)):
+        return [first, *others], 0 if dim is _LEFT else dim
+    given = others[0] if others and dim is _LEFT else dim
+    return list(first), 0 if given is _LEFT else given
 
 
 @dims
-def cat_method(first: Any, *others: Any, dim: int | None = None) -> Tensor:
+def cat_method(first: Any, *others: Any, dim: Any = _LEFT) -> Tensor:
     """``Tensor.cat([a, b], dim=0)`` or ``a.cat(b, dim=0)``: see :func:`cat`."""
     out: Tensor = cat(*_sequence(first, others, dim))
     return out
 
 
 @dims
-def stack_method(first: Any, *others: Any, dim: int | None = None) -> Tensor:
+def stack_method(first: Any, *others: Any, dim: Any = _LEFT) -> Tensor:
     """``Tensor.stack([a, b], dim=0)`` or ``a.stack(b, dim=0)``: see :func:`stack`."""
     out: Tensor = stack(*_sequence(first, others, dim))
     return out

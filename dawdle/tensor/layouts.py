@@ -30,7 +30,7 @@ def unfold(x: Tensor, dimension: int, size: int, step: int) -> Tensor:
     shape = x.lazy.shape
     axis = axis_of(dimension, len(shape), "unfold", shape)
     if not shape:
-        return unfold(apply(Op.RESHAPE, (1,), x), 0, size, step)
+        return apply(Op.RESHAPE, (size,), x)
     rest = [i for i in range(len(shape)) if i != axis]
     windows = apply(Op.WINDOW, ((size, step, 1),), apply(Op.PERMUTE, (*rest, axis), x))
     order = [*range(axis), len(shape) - 1, *range(axis, len(shape) - 1), len(shape)]

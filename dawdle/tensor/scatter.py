@@ -220,8 +220,6 @@ def _scatter(x: Tensor, dim: int, index: Operand, src: Operand, how: Op | None, 
     wide = _at_least_1d(x)
     axis = axis_of(dim, len(wide.lazy.shape), what, shape)
     places = _at_least_1d(index_tensor(wide, index, axis, what))
-    if not places.lazy.size:
-        return apply(Op.RESHAPE, shape, x)
     area = places.lazy.shape
     y = _trimmed(_at_least_1d(_values(x, src, area)), area, -1, what)
     inner = _trimmed(wide, area, axis, what)
@@ -322,7 +320,7 @@ def _sliced(
     if not x.lazy.shape:
         return apply(Op.RESHAPE, (), _sliced(_at_least_1d(x), dim, index, source, how, what))
     axis, places, values = _spread(x, dim, index, source, what)
-    return apply(Op.SCATTER, (axis, how), x, places, values) if places.lazy.size else x
+    return apply(Op.SCATTER, (axis, how), x, places, values)
 
 
 @dims
