@@ -1,4 +1,4 @@
-"""Reductions, scans and order: every dtype, NaN and infinities, nothing at all, and what can't be asked for."""
+"""Reductions, scans and order: every dtype, NaN and infinities, nothing, and what can't be asked for."""
 from __future__ import annotations
 
 import math
@@ -134,7 +134,8 @@ def test_extremes_meet_nan(device):
     assert smallest.indices.tolist() == [[0, 1, 1], [0, 1, 1], [0, 1, 1], [0, 1, 2]]
 
 
-SPECIAL = np.array([0.0, -0.0, 1.0, NAN, -1.0, INF, -INF, 0.0, -0.0, NAN, 1.0, -1.0, -INF, 1e-45, -1e-45, 3e38])
+SPECIAL = np.array([0.0, -0.0, 1.0, NAN, -1.0, INF, -INF, 0.0, -0.0, NAN, 1.0, -1.0, -INF, 1e-45, -1e-45,
+    3e38])
 
 
 @pytest.mark.parametrize("kind", [*FLOATS, "bfloat16"])
@@ -307,8 +308,8 @@ def test_refusals(device, call, error, words):
 def test_order_in_jitted_functions(device, n):
     @dawdle.jit
     def f(x):
-        return (x.sort(1), x.argsort(0), x.topk(2, 1), x.median(1), x.quantile([0.2, 0.7], 1), x.mode(1).values,
-            x.cummax(1), x.max(1).values.searchsorted(x))  # fmt: skip
+        return (x.sort(1), x.argsort(0), x.topk(2, 1), x.median(1), x.quantile([0.2, 0.7], 1),
+            x.mode(1).values, x.cummax(1), x.max(1).values.searchsorted(x))  # fmt: skip
 
     for seed in range(3):
         a = np.random.default_rng(seed).normal(size=(3, n)).astype("float32")
@@ -343,7 +344,8 @@ def gradient(f, at):
     (lambda x: x.max(), [2, 1, 2], [0.5, 0, 0.5]), (lambda x: x.max(0).values, [2, 1, 2], [1, 0, 0]),
     (lambda x: x.min(), [2, 1, 1], [0, 0.5, 0.5]), (lambda x: x.min(0).values, [2, 1, 1], [0, 1, 0]),
     (lambda x: x.median(), [2, 2, 3], [0.5, 0.5, 0]), (lambda x: x.median(0).values, [2, 2, 3], [0, 1, 0]),
-    (lambda x: x.cummax(0).values, [1, 1, 0], [1, 2, 0]), (lambda x: x.cummin(0).values, [1, 1, 2], [1, 2, 0]),
+    (lambda x: x.cummax(0).values, [1, 1, 0], [1, 2, 0]),
+    (lambda x: x.cummin(0).values, [1, 1, 2], [1, 2, 0]),
     (lambda x: x.sort().values * Tensor([1.0, 2.0, 3.0]), [3, 1, 2], [3, 1, 2]),
     (lambda x: x.topk(2).values * Tensor([1.0, 2.0]), [3, 1, 2], [1, 0, 2]),
     (lambda x: x.kthvalue(2).values, [3, 1, 2], [0, 0, 1]),
@@ -374,7 +376,8 @@ SECOND = {
     "cummax": lambda x: x.cummax(0).values ** 3, "logcumsumexp": lambda x: x.logcumsumexp(0) ** 2,
     "norm": lambda x: x.norm(), "norm 3": lambda x: x.norm(3), "norm 1": lambda x: x.norm(1) ** 2,
     "norm inf": lambda x: x.norm(INF) ** 2, "var": lambda x: x.var() ** 2, "std": lambda x: x.std(),
-    "quantile": lambda x: x.quantile(0.3) ** 3, "prod": lambda x: x.prod() ** 2, "cov": lambda x: x.cov() ** 2,
+    "quantile": lambda x: x.quantile(0.3) ** 3, "prod": lambda x: x.prod() ** 2,
+    "cov": lambda x: x.cov() ** 2,
     "softmin": lambda x: x.softmin() ** 2, "trapezoid": lambda x: x.trapezoid() ** 2,
 }  # fmt: skip
 
