@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from dawdle import dtype as _dtype
-from dawdle import func, gradient, nn, random
+from dawdle import array_api, func, gradient, linalg, nn, random
 from dawdle.dtype import (
     DType,
     bfloat16,
@@ -54,7 +54,7 @@ from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
 from dawdle.tensor.elementwise import where
-from dawdle.tensor.linalg import einsum
+from dawdle.tensor.einsum import einsum, tensordot
 from dawdle.tensor.joining import cat, stack
 
 __all__ = [
@@ -77,6 +77,7 @@ __all__ = [
     "TransformError",
     "__version__",
     "arange",
+    "array_api",
     "bfloat16",
     "bool_",
     "cat",

@@ -72,9 +72,21 @@ def _of_list(data: list[Any] | tuple[Any, ...]) -> HostData:
     except ValueError:
         raise ShapeError("a nested list must be regular: its rows have different lengths") from None
     weak = isinstance(leaf, (bool, int, float, list, tuple)) and not isinstance(leaf, np.generic)
-    if weak and array.dtype == object and all(isinstance(value, int) for value in array.flat):
-        raise RangeError(f"integers from {array.min()} to {array.max()} are out of the range of any dtype")
+    if weak and (array.dtype == object or (array.dtype.kind == "f" and (array >= 2.0**63).any())):
+        array = _of_integers(np.array(data, object), array)
     return _of_array(array, weak)
+
+
+def _of_integers(exact: Array, rounded: Array) -> Array:
+    """Integers too large for int64, which NumPy keeps as objects or rounds to floats beside smaller ones;
+    ``rounded`` where there are others than integers.
+    """
+    if not all(isinstance(value, int) for value in exact.flat):
+        return rounded
+    low, high = exact.min(), exact.max()
+    if low < 0 or high > dt.uint64.max:
+        raise RangeError(f"integers from {low} to {high} are out of the range of any dtype")
+    return exact.astype(np.uint64)
 
 
 def _of_number(value: bool | int | float) -> HostData:
@@ -85,7 +97,7 @@ def _of_number(value: bool | int | float) -> HostData:
 
 
 def host_data(data: Any) -> HostData:
-    """The elements of numbers, nested lists, arrays, and of anything with ``__dlpack__`` or ``__array__``.
+    """The elements of numbers, nested lists, arrays, and of what exports DLPack, arrays or buffers.
 
     Raises ShapeError for ragged lists, DTypeError for what holds no numbers, RangeError for huge ones.
     """
@@ -103,7 +115,12 @@ def host_data(data: Any) -> HostData:
                 raise
     if hasattr(data, "__array__"):
         return _of_array(np.asarray(data))
-    raise DTypeError(f"can't make a tensor of {type(data).__name__}; pass numbers, lists of them or an array")
+    try:
+        return _of_array(np.asarray(memoryview(data)))
+    except TypeError:
+        raise DTypeError(
+            f"can't make a tensor of {type(data).__name__}; pass numbers, lists of them or an array"
+        ) from None
 
 
 def from_data(data: Any, dtype: object | None, device: str | None, copy: bool | None = True) -> LazyBuffer:
@@ -167,8 +184,7 @@ def _realize_now(x: Tensor) -> None:
 
 
 def view(x: Tensor) -> Array:
-    """A read-only array of the elements in the storage dtype, without a copy where the memory is the host's.
-    """
+    """A read-only array of the elements in the storage dtype: no copy where the memory is the host's."""
     _realize_now(x)
     lazy = x.lazy
     return get_device(lazy.device).view(lazy.arg, lazy.dtype.storage, lazy.shape)

@@ -471,3 +471,14 @@ def test_size_is_numpys_attribute_and_pytorchs_method():
 def test_to_device():
     x = Tensor([1.0])
     assert x.to_device("NUMPY").device == "NUMPY" and x.to_device(x.device).tolist() == [1]
+
+
+def test_large_integers_are_exact():
+    big = (1 << 64) - 2
+    for x in (Tensor([0, big]), Tensor([0, big], dtype="uint64"), Tensor([[big], [1]])):
+        assert x.dtype is dtype.uint64 and big in x.reshape(-1).tolist()
+    assert (
+        Tensor([0.5, big]).dtype is dtype.float32 and Tensor([1e300, 2.0], dtype="float64")[0].item() == 1e300
+    )
+    with pytest.raises(RangeError, match="-1 to 18446744073709551614"):
+        Tensor([-1, big])
