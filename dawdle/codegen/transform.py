@@ -203,6 +203,31 @@ def accumulate(k: Kernel, r: Range, lanes: int, copies: int) -> Kernel:
     return k.with_(marks={**k.marks, v: "vector"})
 
 
+def nest(k: Kernel, r: Range, size: int) -> Kernel:
+    """Reduce ``r`` in parts of ``size``, whose results are combined: sums of many terms round less so.
+
+    ``op_{r} f(r)`` → ``op(op_{o} op_{i} f(o*size + i), op_{t} f(t))``
+    """
+    parts = r.extent // size
+    o, i = Range(f"{r.name}o", parts), Range(f"{r.name}i", size)
+    t = Range(f"{r.name}t", r.extent - parts * size)
+    place = add(mul(range_(o), const(size)), range_(i))
+
+    def rule(e: Expr) -> Expr:
+        if e.op is not X.REDUCE or r not in e.arg[1]:
+            return e
+        op, ranges = e.arg
+        (body,) = expr.substitute([e.src[0]], {range_(r): place})
+        others = [x for x in ranges if x is not r]
+        result = expr.reduce(op, expr.reduce(op, body, [*others, i]), [o])
+        if t.extent:
+            (rest,) = expr.substitute([e.src[0]], {range_(r): add(range_(t), const(parts * size))})
+            result = alu(op, result, expr.reduce(op, rest, [*others, t]))
+        return result
+
+    return _map_exprs(k, rule, f"nest {r!r} in parts of {size}")
+
+
 def group_reduction(k: Kernel, r: Range, threads: int) -> Kernel:
     """Share a reduction over ``r`` among the threads of a group.
 

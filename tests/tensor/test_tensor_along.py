@@ -411,7 +411,8 @@ def test_moments_of_a_million_numbers(device):
     assert variance.item() == pytest.approx(exact.var(ddof=1), rel=2e-5)
     assert average.item() == pytest.approx(exact.mean(), rel=2e-7)
     grid = Tensor(a.reshape(1000, 1000))
-    same(grid.mean(0), exact.reshape(1000, 1000).mean(0), rtol=3e-6)
+    # NumPy adds rows one after the other; kernels take long sums in parts
+    same(grid.mean(0), exact.reshape(1000, 1000).mean(0), rtol=3e-6 if device == "NUMPY" else 5e-7)
     same(grid.mean(1), exact.reshape(1000, 1000).mean(1), rtol=3e-7)
 
 

@@ -13,12 +13,14 @@ from dawdle.codegen.expr import INDEX, Expr, Range, X, range_
 from dawdle.codegen.kernel import Kernel
 from dawdle.codegen.recipes.contraction import contract, find_contraction
 from dawdle.codegen.target import Target
-from dawdle.codegen.transform import accumulate, has_division_by, mark, merge, reorder, split, stage_row
+from dawdle.codegen.transform import accumulate, has_division_by, mark, merge, nest, reorder, split, stage_row
+from dawdle.lazy.ops import Op
 
 PARALLEL_WORK = 1 << 15  # element operations below which waking another thread costs more than it gains
 ACCUMULATORS = 16  # vectors that a loop with inner reductions keeps, so that it reads long runs of each row
 STAGE_COST = 8  # operations for each element from which keeping a value beats computing it twice
 TRANSPOSE = 8  # rows handled together where a load runs down the columns, so that cache lines are used whole
+LONG_SUM = 512  # terms from which a sum is taken in parts
 TASKS = 4  # iterations of the parallel loop that each thread should have
 
 
@@ -119,6 +121,7 @@ def _generic(k: Kernel, target: Target) -> Kernel:
     order = [r for r in k.ranges if r not in tail and r is not last]
     if last is None:
         return _parallel(reorder(k, [*order, *tail]), len(order))
+    k = _nest_sums(k, inner)
     vectors = last.extent // lanes
     tiles = (
         max(1, min(ACCUMULATORS // len(inner), vectors // (2 * target.threads))) if inner and not tail else 1
@@ -212,6 +215,17 @@ def vector_range(k: Kernel, lanes: int, sequential: list[Range]) -> Range | None
         if steps == {1} and used and not masked and fits and r not in sequential:
             return r
     return None
+
+
+def _nest_sums(k: Kernel, sums: list[Expr]) -> Kernel:
+    """Take long sums in parts of about as many terms as there are parts. Where lanes are columns, each has
+    one accumulator, and its rounding errors grow with the number of terms.
+    """
+    for ranges in dict.fromkeys(e.arg[1] for e in sums if e.arg[0] is Op.ADD and e.dtype.is_float):
+        longest = max(ranges, key=lambda r: r.extent)
+        if longest.extent >= LONG_SUM:
+            k = nest(k, longest, 1 << (longest.extent.bit_length() // 2))
+    return k
 
 
 def _vector_reduction(k: Kernel, ranges: tuple[Range, ...], loads: list[Expr], lanes: int) -> Kernel:
