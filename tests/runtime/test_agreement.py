@@ -42,7 +42,7 @@ def moved() -> list[Tensor]:
 
 def selected() -> list[Tensor]:
     x = Tensor(FLOATS)
-    return [x.max(1), x.relu(), x.abs(), x.argmax(1)]
+    return [*x.max(1), x.amin(1), x.relu(), x.abs(), x.argmax(1)]
 
 
 EXACT: dict[str, Callable[[], list[Tensor]]] = {
