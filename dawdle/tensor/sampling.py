@@ -6,6 +6,8 @@ Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3 (SC 2011): Th
 from __future__ import annotations
 
 import math
+import secrets
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +18,11 @@ from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import no_grad
-from dawdle.tensor.core import apply, cast, constant, shape_args
+from dawdle.tensor.core import apply, broadcast_shape, cast, constant, shape_args, widen
 from dawdle.tensor.creation import float_dtype
 from dawdle.tensor.lanes import share
-from dawdle.tensor.sorting import argsort
-from dawdle.tensor.trigonometry import sin
+from dawdle.tensor.sorting import argsort, topk
+from dawdle.tensor.trigonometry import sin, tan
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -70,6 +72,12 @@ class Generator:
     def initial_seed(self) -> int:
         """The seed that the stream was started with."""
         return self._seed
+
+    def seed(self) -> int:
+        """Start the stream of a seed that the system draws. Returns it."""
+        seed = secrets.randbits(63)
+        self.manual_seed(seed)
+        return seed
 
     def state(self, cls: type[Tensor], device: str) -> Tensor:
         """The state on ``device``, a handle that draws rebind."""
@@ -165,16 +173,47 @@ def randn(
     return cast(out, kind).reshape(sizes).requires_grad_(requires_grad)
 
 
-def uniform(cls: type[Tensor], /, *shape: Any, low: float = 0.0, high: float = 1.0, **options: Any) -> Tensor:
-    """Uniform random numbers on [low, high); options as in :func:`rand`."""
-    wanted = options.pop("requires_grad", False)
-    return ew.add(ew.mul(rand(cls, *shape, **options), high - low), low).requires_grad_(wanted)
+def _common(shape: Sequence[Any], what: str, *limits: Tensor | float) -> tuple[int, ...]:
+    """The shape asked for, or else that of the parameters, broadcast together."""
+    if shape:
+        return shape_args(shape, what)
+    return broadcast_shape(what, (), *[x.lazy.shape for x in limits if hasattr(x, "lazy")])
 
 
-def normal(cls: type[Tensor], /, *shape: Any, mean: float = 0.0, std: float = 1.0, **options: Any) -> Tensor:
-    """Normal random numbers of that mean and standard deviation; options as in :func:`rand`."""
+def uniform(
+    cls: type[Tensor],
+    /,
+    *shape: Any,
+    low: Tensor | float = 0.0,
+    high: Tensor | float = 1.0,
+    **options: Any,
+) -> Tensor:
+    """Uniform random numbers on [low, high); options as in :func:`rand`. Limits may be tensors, whose shape
+    is then the default.
+    """
     wanted = options.pop("requires_grad", False)
-    return ew.add(ew.mul(randn(cls, *shape, **options), std), mean).requires_grad_(wanted)
+    drawn = rand(cls, *_common(shape, "uniform", low, high), **options)
+    span: Any = high - low
+    return ew.add(ew.mul(drawn, span), low).requires_grad_(wanted)
+
+
+def normal(
+    cls: type[Tensor],
+    /,
+    *shape: Any,
+    mean: Tensor | float = 0.0,
+    std: Tensor | float = 1.0,
+    **options: Any,
+) -> Tensor:
+    """Normal random numbers of that mean and standard deviation; options as in :func:`rand`.
+
+    Both may be tensors, also as ``normal(mean, std)``; their shape is then the default.
+    """
+    if shape and hasattr(shape[0], "lazy"):
+        (mean, std), shape = (*shape, std)[:2], ()
+    wanted = options.pop("requires_grad", False)
+    drawn = randn(cls, *_common(shape, "normal", mean, std), **options)
+    return ew.add(ew.mul(drawn, std), mean).requires_grad_(wanted)
 
 
 def randint(
@@ -201,28 +240,147 @@ def randint(
 
 
 def randperm(
-    cls: type[Tensor], n: int, device: str | None = None, generator: Generator | None = None
+    cls: type[Tensor],
+    n: int,
+    dtype: object | None = None,
+    device: str | None = None,
+    generator: Generator | None = None,
 ) -> Tensor:
-    """The integers below ``n`` in random order; int64."""
+    """The integers below ``n`` in random order; int64 by default."""
+    if n < 0:
+        raise ShapeError(f"randperm: the number must not be negative, got {n}")
     first, second = _draw(cls, n, device, generator)
     word = ew.bitor(ew.lshift(cast(first, uint64), 32), cast(second, uint64))
     out: Tensor = argsort(word)
-    return out
+    return cast(out, to_dtype(dtype or DEFAULT_INT))
 
 
-def bernoulli(x: Tensor, generator: Generator | None = None) -> Tensor:
-    """1 with the probability that each element of ``x`` holds, else 0, in its dtype."""
-    drawn = rand(type(x), *x.lazy.shape, device=x.lazy.device, generator=generator)
-    return cast(ew.lt(drawn, x.detach()), x.lazy.dtype)
+def _drawn(x: Tensor, generator: Generator | None) -> Tensor:
+    """Uniform numbers on [0, 1) in the shape and on the device of ``x``, in its dtype if that is a float."""
+    return rand_like(x.detach(), generator=generator)
+
+
+def bernoulli(x: Tensor, p: Tensor | float | None = None, generator: Generator | None = None) -> Tensor:
+    """1 with the probability that each element of ``x`` holds (or ``p``, in its shape), else 0, in its dtype.
+    """
+    chance = x.detach() if p is None else p
+    return cast(ew.lt(_drawn(x, generator), chance), x.lazy.dtype)
+
+
+def multinomial(
+    x: Tensor, num_samples: int, replacement: bool = False, generator: Generator | None = None
+) -> Tensor:
+    """``num_samples`` indices for each row of weights (a vector is one row), drawn with a probability in
+    proportion to them; int64.
+
+    Weights must not be negative, and without ``replacement`` at least ``num_samples`` of a row positive.
+    Source of drawing without replacement: Efraimidis and Spirakis, Weighted Random Sampling with a Reservoir,
+    2006.
+    """
+    shape = x.lazy.shape
+    if len(shape) not in (1, 2) or not x.lazy.dtype.is_float:
+        raise ShapeError(f"multinomial takes a vector or a matrix of floats, got {x.lazy!r}")
+    if num_samples < 1 or not shape[-1] or (not replacement and num_samples > shape[-1]):
+        raise ShapeError(f"multinomial: can't draw {num_samples} of {shape[-1]} categories")
+    weights = widen(x.detach())
+    if not replacement:
+        waiting = ew.div(_exponential(_drawn(weights, generator)), weights)
+        _, index = topk(ew.where(ew.gt(weights, 0), waiting, math.inf), num_samples, -1, largest=False)
+        return index
+    sums = apply(Op.SCAN, (Op.ADD, len(shape) - 1), weights)
+    total = apply(Op.SLICE, (*[(0, n, 1) for n in shape[:-1]], (shape[-1] - 1, shape[-1], 1)), sums)
+    options: dict[str, Any] = {"dtype": weights.lazy.dtype, "device": x.lazy.device, "generator": generator}
+    at = ew.mul(rand(type(x), *shape[:-1], num_samples, 1, **options), total.unsqueeze(-1))
+    found = _count(ew.le(sums.unsqueeze(-2), at))
+    return ew.minimum(found, _count(ew.lt(sums, total)).unsqueeze(-1))  # where rounding led beyond the last
+
+
+def _count(x: Tensor) -> Tensor:
+    """How many elements of the last dimension are true."""
+    return cast(x, DEFAULT_INT).sum(-1)
 
 
 def rand_like(x: Tensor, **options: Any) -> Tensor:
     """:func:`rand` of the shape and device of ``x``, and its dtype if that is a float."""
-    options.setdefault("dtype", x.lazy.dtype if x.lazy.dtype.is_float else None)
-    return rand(type(x), *x.lazy.shape, device=x.lazy.device, **options)
+    return rand(type(x), *x.lazy.shape, **_like(x, options))
 
 
 def randn_like(x: Tensor, **options: Any) -> Tensor:
     """:func:`randn` of the shape and device of ``x``, and its dtype if that is a float."""
-    options.setdefault("dtype", x.lazy.dtype if x.lazy.dtype.is_float else None)
-    return randn(type(x), *x.lazy.shape, device=x.lazy.device, **options)
+    return randn(type(x), *x.lazy.shape, **_like(x, options))
+
+
+def _like(x: Tensor, options: dict[str, Any]) -> dict[str, Any]:
+    dtype = x.lazy.dtype if x.lazy.dtype.is_float else None
+    return {"dtype": dtype, "device": x.lazy.device, **options}
+
+
+def randint_like(x: Tensor, low: int, high: int | None = None, **options: Any) -> Tensor:
+    """:func:`randint` of the shape, dtype and device of ``x``."""
+    given = {"dtype": x.lazy.dtype, "device": x.lazy.device, **options}
+    return randint(type(x), low, high, x.lazy.shape, **given)
+
+
+# ---- a tensor filled in place
+
+
+def _exponential(u: Tensor) -> Tensor:
+    """Uniform numbers on [0, 1) to exponential ones of rate 1."""
+    return ew.neg(tr.log1p(ew.neg(u)))
+
+
+def filled(x: Tensor, values: Tensor) -> Tensor:
+    """Give ``x`` the value of ``values`` in its dtype, and return it."""
+    return x._rebind(cast(values, x.lazy.dtype))
+
+
+def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """In place: uniform random numbers on [low, high)."""
+    return filled(x, ew.add(ew.mul(_drawn(x, generator), high - low), low))
+
+
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """In place: normal random numbers."""
+    return filled(x, ew.add(ew.mul(randn_like(x.detach(), generator=generator), std), mean))
+
+
+def log_normal_(x: Tensor, mean: float = 1.0, std: float = 2.0, generator: Generator | None = None) -> Tensor:
+    """In place: numbers whose logarithm is normal."""
+    drawn = randn_like(x.detach(), generator=generator)
+    return filled(x, tr.exp(ew.add(ew.mul(drawn, std), mean)))
+
+
+def exponential_(x: Tensor, lambd: float = 1.0, generator: Generator | None = None) -> Tensor:
+    """In place: exponential random numbers of rate ``lambd``."""
+    return filled(x, ew.div(_exponential(_drawn(x, generator)), lambd))
+
+
+def cauchy_(
+    x: Tensor, median: float = 0.0, sigma: float = 1.0, generator: Generator | None = None
+) -> Tensor:
+    """In place: random numbers of Cauchy's distribution."""
+    angle = ew.mul(ew.sub(_drawn(x, generator), 0.5), math.pi)
+    return filled(x, ew.add(ew.mul(tan(angle), sigma), median))
+
+
+def geometric_(x: Tensor, p: float, generator: Generator | None = None) -> Tensor:
+    """In place: how many trials, each with probability ``p``, the first success takes."""
+    if not 0 < p < 1:
+        raise ShapeError(f"geometric_: the probability must be between 0 and 1, got {p}")
+    trials = ew.ceil(ew.div(_exponential(_drawn(x, generator)), -math.log1p(-p)))
+    return filled(x, ew.maximum(trials, 1))
+
+
+def bernoulli_(x: Tensor, p: Tensor | float = 0.5, generator: Generator | None = None) -> Tensor:
+    """In place: 1 with probability ``p``, else 0."""
+    return filled(x, ew.lt(_drawn(x, generator), p))
+
+
+def random_(x: Tensor, low: int = 0, high: int | None = None, generator: Generator | None = None) -> Tensor:
+    """In place: random integers in [low, high); by default all that the dtype holds from 0 on, or to 2**24 in
+    a float.
+    """
+    dtype = x.lazy.dtype
+    if high is None:
+        high = min(1 << 24 if dtype.is_float else int(dtype.max) + 1, 1 << 63)
+    return filled(x, randint_like(x.detach(), low, high, dtype=DEFAULT_INT, generator=generator))

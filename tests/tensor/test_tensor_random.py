@@ -135,3 +135,99 @@ def test_dropout():
     y.sum().backward()
     np.testing.assert_array_equal(x.grad.numpy(), a)
     assert math.isclose(x.dropout(1.0, training=True).sum().item(), 0)
+
+
+def test_parameters_that_are_tensors():
+    dawdle.manual_seed(0)
+    mean, std = Tensor([0.0, 100.0]), Tensor([1.0, 2.0])
+    a = Tensor.normal(mean.expand(2000, 2), std).numpy()
+    assert a.shape == (2000, 2)
+    np.testing.assert_allclose(a.mean(0), [0, 100], atol=0.2)
+    np.testing.assert_allclose(a.std(0), [1, 2], rtol=0.1)
+    assert Tensor.normal(mean=mean).shape == (2,) and Tensor.normal(mean, 0.0).tolist() == [0.0, 100.0]
+    u = Tensor.uniform(low=Tensor([[0.0], [5.0]]), high=Tensor([1.0, 6.0]).reshape(2, 1)).numpy()
+    assert u.shape == (2, 1) and 0 <= u[0, 0] < 1 and 5 <= u[1, 0] < 6
+    with pytest.raises(ShapeError, match="don't broadcast"):
+        Tensor.normal(mean=Tensor.zeros(2), std=Tensor.ones(3))
+
+
+def test_filled_in_place():
+    dawdle.manual_seed(0)
+    x = Tensor.zeros(20_000, dtype="float64")
+    same = x
+    u = x.uniform_(-1, 3).numpy()
+    assert same is x and u.min() >= -1 and u.max() < 3 and abs(u.mean() - 1) < 0.05
+    n = x.normal_(5, 2).numpy()
+    assert abs(n.mean() - 5) < 0.1 and abs(n.std() - 2) < 0.1 and n.dtype == np.float64
+    e = x.exponential_(4).numpy()
+    assert e.min() >= 0 and abs(e.mean() - 0.25) < 0.01 and abs(e.std() - 0.25) < 0.02
+    g = x.geometric_(0.25).numpy()
+    assert g.min() == 1 and abs(g.mean() - 4) < 0.15 and abs((g == 1).mean() - 0.25) < 0.02
+    assert abs(np.log(x.log_normal_(1, 0.5).numpy()).mean() - 1) < 0.05
+    c = x.cauchy_(2, 3).numpy()
+    assert abs(np.median(c) - 2) < 0.15 and abs(np.subtract(*np.quantile(c, [0.75, 0.25])) / 2 - 3) < 0.2
+    b = x.bernoulli_(0.2).numpy()
+    assert set(b) == {0, 1} and abs(b.mean() - 0.2) < 0.02
+    i = Tensor.zeros(5000, dtype="int32").random_(3, 6).numpy()
+    assert i.dtype == np.int32 and set(i) == {3, 4, 5}
+    assert Tensor.zeros(2000, dtype="uint8").random_().numpy().max() > 200
+    assert set(Tensor.zeros(3, 200).bernoulli(0.5).numpy().ravel()) == {0, 1}
+    like = Tensor.zeros(2, 3, dtype="int16").randint_like(5, 7)
+    assert like.dtype.name == "int16" and like.shape == (2, 3) and set(like.numpy().ravel()) <= {5, 6}
+    with pytest.raises(ShapeError, match="between 0 and 1"):
+        x.geometric_(1.0)
+
+
+def test_multinomial():
+    dawdle.manual_seed(0)
+    weights = Tensor([[1.0, 0.0, 3.0, 4.0], [0.0, 0.0, 2.0, 0.0]])
+    drawn = weights.multinomial(4000, replacement=True)
+    assert drawn.shape == (2, 4000) and drawn.dtype.name == "int64"
+    frequency = np.bincount(drawn.numpy()[0], minlength=4) / 4000
+    np.testing.assert_allclose(frequency, [0.125, 0, 0.375, 0.5], atol=0.03)
+    assert set(drawn.numpy()[1]) == {2}
+    firsts = []
+    for _ in range(300):
+        a = Tensor([1.0, 0.0, 3.0, 4.0]).multinomial(3).numpy()
+        assert sorted(a) == [0, 2, 3]
+        firsts.append(a[0])
+    np.testing.assert_allclose(np.bincount(firsts, minlength=4) / 300, [0.125, 0, 0.375, 0.5], atol=0.1)
+    one, two = (weights.multinomial(1, generator=Generator(5)).tolist() for _ in range(2))
+    assert one == two
+    with pytest.raises(ShapeError, match="can't draw 5 of 4"):
+        weights.multinomial(5)
+    with pytest.raises(ShapeError, match="a vector or a matrix of floats"):
+        Tensor([1, 2]).multinomial(1)
+
+
+def test_states_are_saved_and_restored(device):
+    dawdle.manual_seed(4)
+    Tensor.rand(3).numpy()
+    state = dawdle.random.get_rng_state()
+    kept = state.numpy()
+    first = [Tensor.rand(3).tolist(), Tensor.randn(2).tolist()]
+    np.testing.assert_array_equal(state.numpy(), kept)
+    dawdle.random.set_rng_state(Tensor(kept))
+    assert [Tensor.rand(3).tolist(), Tensor.randn(2).tolist()] == first
+    with dawdle.random.fork_rng():
+        dawdle.manual_seed(9)
+        inside = Tensor.rand(2).tolist()
+    dawdle.random.set_rng_state(state)
+    with dawdle.random.fork_rng():
+        Tensor.rand(100)
+    assert [Tensor.rand(3).tolist(), Tensor.randn(2).tolist()] == first != inside
+    assert dawdle.random.initial_seed() == 9
+    seed = dawdle.random.seed()
+    assert dawdle.random.initial_seed() == seed
+    with pytest.raises(ShapeError, match="four uint32 words"):
+        dawdle.random.set_rng_state(Tensor([1, 2, 3, 4]))
+
+
+def test_permutations_and_their_dtypes():
+    dawdle.manual_seed(0)
+    assert Tensor.randperm(4, dtype="int32").dtype.name == "int32"
+    assert Tensor.randperm(0).shape == (0,)
+    first = [Tensor.randperm(4).tolist()[0] for _ in range(200)]
+    assert np.bincount(first).min() > 25
+    with pytest.raises(ShapeError, match="must not be negative"):
+        Tensor.randperm(-1)

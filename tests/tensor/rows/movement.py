@@ -118,9 +118,8 @@ row("concatenate", lambda a, b: Tensor.concatenate([a, b], axis=1), lambda a, b:
     shapes=(((2, 3), (2, 1)),))  # fmt: skip
 PAIRS = (((2, 3), (2, 3)), ((3,), (3,)), ((), ()), ((2, 3, 4), (2, 3, 4)))
 for name in ("hstack", "vstack", "dstack"):
-    row(name, lambda a, b, f=getattr(joining, name): f([a, b, a]), lambda a, b,
-        f=getattr(np, name): f([a, b, a]),
-        shapes=PAIRS)  # fmt: skip
+    row(name, lambda a, b, f=name: getattr(joining, f)([a, b, a]),
+        lambda a, b, f=name: getattr(np, f)([a, b, a]), shapes=PAIRS)  # fmt: skip
 row("column_stack", lambda a, b: joining.column_stack([a, b]), lambda a, b: np.column_stack([a, b]),
     shapes=(((2, 3), (2,)), ((3,), (3,)), ((), ())))  # fmt: skip
 for n in (1, 2, 3):
