@@ -10,12 +10,22 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-@pytest.fixture(scope="module")
-def mnist():
-    spec = importlib.util.spec_from_file_location("mnist_example", EXAMPLES / "mnist.py")
+def example(name):
+    spec = importlib.util.spec_from_file_location(f"{name}_example", EXAMPLES / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def mnist():
+    return example("mnist")
+
+
+@pytest.fixture(scope="module")
+def onnx_run():
+    pytest.importorskip("onnx")
+    return example("onnx_run")
 
 
 def losses(text):
@@ -57,3 +67,31 @@ def test_drawing(mnist):
     assert (
         len(lines) == 15 and lines[0] == "█" * 28 and lines[13] == " " * 28 and lines[14].strip() == "reads 1"
     )
+
+
+def test_onnx_model_made_in_the_example(onnx_run, capsys):
+    onnx_run.main(["--jit"])
+    text = capsys.readouterr().out
+    assert "the edges of a 7" in text and "█" in text
+    assert re.search(r"a call takes \S+ ms", text)
+
+
+def test_onnx_model_of_a_file(onnx_run, tmp_path, capsys):
+    path = tmp_path / "edges.onnx"
+    path.write_bytes(onnx_run.edge_model())
+    onnx_run.main([str(path), "--shape", "image=2,1,6,5"])
+    assert "edges: float32 (2, 1, 6, 10)" in capsys.readouterr().out
+
+
+def test_onnx_file_types(onnx_run, capsys):
+    if onnx_run.magika_folder() is None:
+        pytest.skip("magika isn't installed")
+    onnx_run.main([str(EXAMPLES / "mnist.py"), str(EXAMPLES.parent / "pyproject.toml")])
+    text = capsys.readouterr().out
+    assert "mnist.py: python" in text and "pyproject.toml: toml" in text
+
+
+def test_onnx_says_what_to_install(onnx_run, monkeypatch):
+    monkeypatch.setattr(onnx_run, "magika_folder", lambda: None)
+    with pytest.raises(SystemExit, match="pip install --no-deps magika"):
+        onnx_run.main(["README.md"])

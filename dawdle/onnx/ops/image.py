@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import math
 from collections.abc import Sequence
@@ -190,13 +191,13 @@ def col2im(node: Node, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> T
 def image_decoder(node: Node, encoded: Tensor) -> Tensor:
     """The bytes of an image file as (height, width, channels), read by Pillow."""
     try:
-        from PIL import Image
+        pillow = importlib.import_module("PIL.Image")
     except ImportError:
         raise ModelError(f"{node} needs Pillow to read images: pip install pillow") from None
     layout = node.string("pixel_format", "RGB")
     mode = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}.get(layout)
     if mode is None:
         raise ModelError(f"{node}: pixel_format {layout!r} is unknown; known are RGB, BGR, Grayscale")
-    pixels = np.asarray(Image.open(io.BytesIO(host(encoded).tobytes())).convert(mode))
+    pixels = np.asarray(pillow.open(io.BytesIO(host(encoded).tobytes())).convert(mode))
     pixels = pixels[..., ::-1] if layout == "BGR" else pixels
     return node.constant(np.ascontiguousarray(pixels.reshape(*pixels.shape[:2], -1)), uint8)
