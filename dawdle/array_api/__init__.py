@@ -14,6 +14,7 @@ from dawdle.array_api import (
     creation,
     dtypes,
     elementwise,
+    linalg,
     manipulation,
     products,
     searching,
@@ -30,7 +31,7 @@ from dawdle.array_api.searching import *  # noqa: F403
 from dawdle.array_api.statistical import *  # noqa: F403
 from dawdle.tensor.interop import NAMESPACES
 
-__all__ = ["__array_api_version__", "__array_namespace_info__"]
+__all__ = ["__array_api_version__", "__array_namespace_info__", "linalg"]
 __all__ += constants.__all__ + creation.__all__ + dtypes.__all__ + elementwise.__all__ + manipulation.__all__
 __all__ += products.__all__ + searching.__all__ + statistical.__all__
 

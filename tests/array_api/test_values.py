@@ -574,3 +574,21 @@ def test_gradients_pass():
     x = Tensor([1.0, 2.0, 3.0], requires_grad=True)
     xp.sum(xp.take(xp.multiply(2.0, xp.square(x)), xp.asarray([0, 2]))).backward()
     assert x.grad.tolist() == [4, 0, 12]
+
+
+COMPOSED = {
+    "nextafter": ((np.array([0.0, 1, -1, np.inf, 3, np.nan]), np.array([-1.0, 2, 0, 0, 3, 1])), {}),
+    "eye": ((3, 4), {"k": 1, "dtype": np.dtype("int8")}), "linspace": ((0.0, 1.0, 5), {"endpoint": False, "dtype": np.dtype("float32")}),
+    "meshgrid": ((np.arange(3), np.arange(2)), {}), "unique_all": ((np.array([3, 1, 3, 2, 1]),), {}),
+    "cumulative_sum": ((np.arange(6, dtype="uint8").reshape(2, 3),), {"axis": 1, "include_initial": True}),
+    "clip": ((np.arange(5, dtype="int8"), 1, np.array(3, "int8")), {}),
+    "vecdot": ((np.eye(3), np.arange(3.0)), {}),
+    "tensordot": ((np.ones((2, 3)), np.ones((3, 2))), {"axes": ((0, 1), (1, 0))}),
+    "searchsorted": ((np.arange(5.0), np.array([0.5, 4.0, -1])), {"side": "right"}),
+    "where": ((np.array([True, False]), 1.5, np.zeros(2)), {}), "subtract": ((3, np.arange(3)), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", COMPOSED)
+def test_what_is_composed_here_agrees_on_every_device(name, device):
+    compare(name, *COMPOSED[name])
