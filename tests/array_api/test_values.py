@@ -578,7 +578,8 @@ def test_gradients_pass():
 
 COMPOSED = {
     "nextafter": ((np.array([0.0, 1, -1, np.inf, 3, np.nan]), np.array([-1.0, 2, 0, 0, 3, 1])), {}),
-    "eye": ((3, 4), {"k": 1, "dtype": np.dtype("int8")}), "linspace": ((0.0, 1.0, 5), {"endpoint": False, "dtype": np.dtype("float32")}),
+    "eye": ((3, 4), {"k": 1, "dtype": np.dtype("int8")}),
+    "linspace": ((0.0, 1.0, 5), {"endpoint": False, "dtype": np.dtype("float32")}),
     "meshgrid": ((np.arange(3), np.arange(2)), {}), "unique_all": ((np.array([3, 1, 3, 2, 1]),), {}),
     "cumulative_sum": ((np.arange(6, dtype="uint8").reshape(2, 3),), {"axis": 1, "include_initial": True}),
     "clip": ((np.arange(5, dtype="int8"), 1, np.array(3, "int8")), {}),
