@@ -20,6 +20,7 @@ from dawdle.nn.losses import (
     smooth_l1_loss,
 )
 from dawdle.tensor import Tensor
+from dawdle.tensor.attention import scaled_dot_product_attention
 from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.convolution import (
     conv1d,
@@ -33,7 +34,6 @@ from dawdle.tensor.convolution import (
 )
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.gridsample import affine_grid, grid_sample
-from dawdle.tensor.linalg import scaled_dot_product_attention
 from dawdle.tensor.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,

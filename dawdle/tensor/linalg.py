@@ -1,20 +1,30 @@
-"""Products of tensors: matmul, einsum, linear and attention. Each is a broadcast multiplication and a SUM,
-never materialised.
-"""
+"""Products of vectors and matrices. Each is a broadcast multiplication and a SUM, never materialised."""
 
 from __future__ import annotations
 
-import math
+import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from dawdle.dtype import bool_, float32, promote
-from dawdle.errors import DTypeError, ShapeError
+from dawdle.dtype import float32, promote
+from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import HALF, Operand, apply, broadcast_shape, cast, coerce, constant, dims, expand_to
-from dawdle.tensor.movement import diagonal, tril
-from dawdle.tensor.reduce import softmax
+from dawdle.tensor.core import (
+    HALF,
+    Operand,
+    Scalar,
+    apply,
+    axis_of,
+    broadcast_shape,
+    cast,
+    coerce,
+    dims,
+    expand_to,
+    same,
+)
+from dawdle.tensor.joining import stack
+from dawdle.tensor.reduce import sum as total
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -75,9 +85,78 @@ def rmatmul(x: Tensor, other: Operand) -> Tensor:
     return matmul(coerce(x, other), x)
 
 
+def _of_ranks(what: str, ranks: tuple[int, ...], *operands: Tensor) -> None:
+    shapes = [t.lazy.shape for t in operands]
+    if tuple(map(len, shapes)) != ranks:
+        wanted = " and ".join(f"{r}" for r in ranks)
+        raise ShapeError(
+            f"{what} takes operands of {wanted} dimensions, got {' and '.join(map(str, shapes))}; "
+            "matmul takes any"
+        )
+
+
+def mm(x: Tensor, other: Operand) -> Tensor:
+    """Matrix product of (m, k) and (k, n)."""
+    y = coerce(x, other)
+    _of_ranks("mm", (2, 2), x, y)
+    return matmul(x, y)
+
+
+def bmm(x: Tensor, other: Operand) -> Tensor:
+    """Matrix products of (b, m, k) and (b, k, n)."""
+    y = coerce(x, other)
+    _of_ranks("bmm", (3, 3), x, y)
+    if x.lazy.shape[0] != y.lazy.shape[0]:
+        raise ShapeError(f"bmm: {x.lazy.shape} and {y.lazy.shape} hold different numbers of matrices")
+    return matmul(x, y)
+
+
+def mv(x: Tensor, other: Operand) -> Tensor:
+    """Product of a matrix (m, k) and a vector (k,)."""
+    y = coerce(x, other)
+    _of_ranks("mv", (2, 1), x, y)
+    return matmul(x, y)
+
+
 def dot(x: Tensor, other: Operand) -> Tensor:
-    """Sum of the products of two 1-dimensional tensors; otherwise :func:`matmul`."""
-    return matmul(x, other)
+    """Sum of the products of two 1-dimensional tensors."""
+    y = coerce(x, other)
+    _of_ranks("dot", (1, 1), x, y)
+    return matmul(x, y)
+
+
+def _combined(added: Tensor, product: Tensor, beta: Scalar, alpha: Scalar) -> Tensor:
+    """beta * added + alpha * product; what is added times 0 isn't looked at."""
+    product = product if alpha == 1 else ew.mul(product, alpha)
+    if beta == 0:
+        return product
+    return ew.add(added if beta == 1 else ew.mul(added, beta), product)
+
+
+def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """beta * x + alpha * mat1 @ mat2, for matrices; ``x`` broadcasts, and isn't looked at for beta 0."""
+    return _combined(x, mm(mat1, mat2), beta, alpha)
+
+
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """beta * x + alpha * mat @ vec, for a matrix and a vector; see :func:`addmm`."""
+    return _combined(x, mv(mat, vec), beta, alpha)
+
+
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """beta * x + alpha * outer(vec1, vec2); see :func:`addmm`."""
+    return _combined(x, outer(vec1, vec2), beta, alpha)
+
+
+def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """beta * x + alpha * bmm(batch1, batch2); see :func:`addmm`."""
+    return _combined(x, bmm(batch1, batch2), beta, alpha)
+
+
+def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
+    """beta * x + alpha * the sum of the matrices of bmm(batch1, batch2); see :func:`addmm`."""
+    product: Tensor = total(bmm(batch1, batch2), 0)
+    return _combined(x, product, beta, alpha)
 
 
 def outer(x: Tensor, other: Operand) -> Tensor:
@@ -86,6 +165,120 @@ def outer(x: Tensor, other: Operand) -> Tensor:
     if len(x.lazy.shape) != 1 or len(y.lazy.shape) != 1:
         raise ShapeError(f"outer takes 1-dimensional tensors, got {x.lazy.shape} and {y.lazy.shape}")
     return ew.mul(apply(Op.RESHAPE, (x.lazy.size, 1), x), y)
+
+
+def inner(x: Tensor, other: Operand) -> Tensor:
+    """Sums of products over the last dimension of both: shapes (*a, n), (*b, n) -> (*a, *b). A scalar
+    multiplies.
+    """
+    y = coerce(x, other)
+    a, b = x.lazy.shape, y.lazy.shape
+    if not a or not b:
+        return ew.mul(x, y)
+    if a[-1] != b[-1]:
+        raise ShapeError(f"inner: the last dimensions of {a} and {b} differ")
+    left = apply(Op.RESHAPE, (*a[:-1], *[1] * (len(b) - 1), a[-1]), x)
+    return apply(Op.RESHAPE, a[:-1] + b[:-1], contract(left, y, (len(a) + len(b) - 2,)))
+
+
+@dims
+def vecdot(x: Tensor, other: Operand, dim: int = -1) -> Tensor:
+    """Sums of products along ``dim`` of tensors that broadcast."""
+    y = coerce(x, other)
+    shape = broadcast_shape("vecdot", x.lazy.shape, y.lazy.shape)
+    axis = axis_of(dim, len(shape), "vecdot", shape)
+    if not shape:
+        raise ShapeError("vecdot needs operands of at least one dimension; multiply with *")
+    out = contract(x, y, (axis,))
+    return apply(Op.RESHAPE, shape[:axis] + shape[axis + 1 :], out)
+
+
+def kron(x: Tensor, other: Operand) -> Tensor:
+    """Kronecker's product: each element of ``x`` times all of ``other``, as blocks. Missing leading
+    dimensions have size 1.
+    """
+    y = coerce(x, other)
+    n = max(len(x.lazy.shape), len(y.lazy.shape))
+    a, b = ((1,) * (n - len(t.lazy.shape)) + t.lazy.shape for t in (x, y))
+    left = apply(Op.RESHAPE, tuple(m for size in a for m in (size, 1)), x)
+    right = apply(Op.RESHAPE, tuple(m for size in b for m in (1, size)), y)
+    return apply(Op.RESHAPE, tuple(p * q for p, q in zip(a, b, strict=True)), ew.mul(left, right))
+
+
+def cross(x: Tensor, other: Operand, dim: int | None = None) -> Tensor:
+    """Vector product along ``dim`` of size 3, by default the first one of that size; the other dimensions
+    broadcast.
+    """
+    y = coerce(x, other)
+    shape = broadcast_shape("cross", x.lazy.shape, y.lazy.shape)
+    if dim is None:
+        dim = next((i for i, n in enumerate(shape) if n == 3), -1)
+    axis = axis_of(dim, len(shape), "cross", shape)
+    if not shape or any(t.lazy.shape[axis - len(shape) :][:1] != (3,) for t in (x, y)):
+        raise ShapeError(
+            f"cross: dimension {dim} of shapes {x.lazy.shape} and {y.lazy.shape} must be 3 in both"
+        )
+    a, b = ([expand_to(t, shape).select(axis, i) for i in range(3)] for t in (x, y))
+    parts = [ew.sub(ew.mul(a[i - 2], b[i - 1]), ew.mul(a[i - 1], b[i - 2])) for i in range(3)]
+    out: Tensor = stack(parts, axis)
+    return out
+
+
+def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+    """The matrix product of several matrices, in the order that takes the fewest multiplications; the first
+    and the last may be vectors.
+    """
+    parts = list(tensors)
+    if not parts:
+        raise ShapeError("multi_dot takes at least one matrix")
+    ranks = [len(t.lazy.shape) for t in parts]
+    if any(r != 2 for r in ranks[1:-1]) or not {ranks[0], ranks[-1]} <= {1, 2}:
+        raise ShapeError(f"multi_dot takes matrices, got {', '.join(str(t.lazy.shape) for t in parts)}")
+    if len(parts) == 1:
+        return same(parts[0])
+    if ranks[0] == 1:
+        parts[0] = apply(Op.RESHAPE, (1, parts[0].lazy.size), parts[0])
+    if ranks[-1] == 1:
+        parts[-1] = apply(Op.RESHAPE, (parts[-1].lazy.size, 1), parts[-1])
+    out = _multiplied(parts, _cuts([parts[0].lazy.shape[0], *[t.lazy.shape[1] for t in parts]]))
+    rows, columns = out.lazy.shape
+    return apply(Op.RESHAPE, (rows,) * (ranks[0] - 1) + (columns,) * (ranks[-1] - 1), out)
+
+
+def _cuts(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
+    """Where each stretch of a product of matrices is best cut in two (Cormen et al., Introduction to
+    Algorithms, chapter 15).
+    """
+    n = len(sizes) - 1
+    cost = {(i, i): 0 for i in range(n)}
+    cut = {}
+    for length in range(1, n):
+        for i in range(n - length):
+            j = i + length
+            costs = {
+                k: cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1] for k in range(i, j)
+            }
+            cut[i, j] = min(costs, key=costs.__getitem__)
+            cost[i, j] = costs[cut[i, j]]
+    return cut
+
+
+def _multiplied(parts: Sequence[Tensor], cut: dict[tuple[int, int], int]) -> Tensor:
+    """The product by its cuts, the shortest stretches first."""
+    done = {(i, i): t for i, t in enumerate(parts)}
+    wanted = [(0, len(parts) - 1)]
+    for i, j in wanted:  # grows while it is walked
+        if i < j:
+            wanted += [(i, cut[i, j]), (cut[i, j] + 1, j)]
+    for i, j in reversed(wanted):
+        if i < j:
+            done[i, j] = matmul(done[i, cut[i, j]], done[cut[i, j] + 1, j])
+    return done[0, len(parts) - 1]
+
+
+def chain_matmul(*matrices: Tensor) -> Tensor:
+    """:func:`multi_dot` of the arguments."""
+    return multi_dot(matrices)
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -98,159 +291,18 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return out if bias is None else ew.add(out, bias)
 
 
-# ---- einsum
-
-
-def einsum(formula: str, *operands: Any) -> Tensor:
-    """Sums of products by Einstein's convention, as NumPy's: ``einsum("bij,bjk->bik", a, b)``.
-
-    Letters name dimensions; those missing in the output are summed; a letter twice in an operand takes the
-    diagonal; "..." stands for dimensions that broadcast. Without "->" the output has the letters that occur
-    once, in order. Operands are contracted in pairs from left to right. Raises ShapeError for formulas that
-    don't fit.
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """The matrix (..., m, m) multiplied ``n`` times with itself, by repeated squaring; of the inverse for a
+    negative ``n``, the identity for 0.
     """
-    tensors: list[Tensor] = (
-        list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else [*operands]
-    )
-    inputs, output = _parse(formula, tensors)
-    sizes: dict[str, int] = {}
-    terms = [_without_repeats(t, labels, formula, sizes) for t, labels in zip(tensors, inputs, strict=True)]
-    for label in output:
-        if label not in sizes:
-            raise ShapeError(f"einsum {formula!r}: output dimension {label!r} is in no operand")
-    value, labels = terms[0]
-    for i, (other, other_labels) in enumerate(terms[1:], start=1):
-        later = {c for _, rest in terms[i + 1 :] for c in rest} | set(output)
-        value, labels = _contract_pair(value, labels, other, other_labels, later)
-    return _arrange(value, labels, output)
-
-
-def _parse(formula: str, tensors: Sequence[Tensor]) -> tuple[list[str], str]:
-    """Labels of each operand and of the output; an ellipsis becomes upper-end characters of its own."""
-    text = formula.replace(" ", "")
-    left, arrow, right = text.partition("->")
-    inputs = left.split(",")
-    if len(inputs) != len(tensors):
-        raise ShapeError(f"einsum {formula!r} names {len(inputs)} operands, got {len(tensors)}")
-    for part in [*inputs, right]:
-        if not all(c.isalpha() for c in part.replace("...", "", 1)):
-            raise ShapeError(f"einsum {formula!r}: {part!r} may hold letters and one '...'")
-    dots = 0
-    for part, t in zip(inputs, tensors, strict=True):
-        letters = len(part.replace("...", ""))
-        extra = len(t.lazy.shape) - letters
-        if extra < 0 or (extra and "..." not in part):
-            raise ShapeError(
-                f"einsum {formula!r}: {part!r} names {letters} dimensions, "
-                f"the operand has shape {t.lazy.shape}"
-            )
-        dots = max(dots, extra if "..." in part else 0)
-    ellipsis = "".join(chr(0x10000 + i) for i in range(dots))
-
-    def spelled(part: str, extra: int) -> str:
-        return part.replace("...", ellipsis[dots - extra :])
-
-    labels = [
-        spelled(p, len(t.lazy.shape) - len(p.replace("...", "")))
-        for p, t in zip(inputs, tensors, strict=True)
-    ]
-    if arrow:
-        return labels, spelled(right, dots)
-    joined = "".join(labels)
-    return labels, ellipsis + "".join(
-        sorted(c for c in set(joined) if joined.count(c) == 1 and c not in ellipsis)
-    )
-
-
-def _without_repeats(t: Tensor, labels: str, formula: str, sizes: dict[str, int]) -> tuple[Tensor, str]:
-    """Diagonals taken for repeated labels, and ``sizes`` filled in."""
-    for label, n in zip(labels, t.lazy.shape, strict=True):
-        known = sizes.get(label, 1)
-        if known != n and 1 not in (known, n):
-            raise ShapeError(
-                f"einsum {formula!r}: dimension {label!r} is {known} in one place and {n} in another"
-            )
-        sizes[label] = max(known, n) if 0 not in (known, n) else 0
-    while len(set(labels)) < len(labels):
-        label = next(c for c in labels if labels.count(c) > 1)
-        i = labels.index(label)
-        j = labels.index(label, i + 1)
-        t = diagonal(t, 0, i, j)
-        labels = labels[:i] + labels[i + 1 : j] + labels[j + 1 :] + label
-    return t, labels
-
-
-def _aligned(t: Tensor, labels: str, order: str) -> Tensor:
-    """``t`` with its dimensions in ``order``, size 1 where it lacks one."""
-    present = [c for c in order if c in labels]
-    t = apply(Op.PERMUTE, tuple(labels.index(c) for c in present), t)
-    sizes = dict(zip(present, t.lazy.shape, strict=True))
-    return apply(Op.RESHAPE, tuple(sizes.get(c, 1) for c in order), t)
-
-
-def _contract_pair(a: Tensor, a_labels: str, b: Tensor, b_labels: str, later: set[str]) -> tuple[Tensor, str]:
-    a, a_labels = _summed_alone(a, a_labels, later | set(b_labels))
-    b, b_labels = _summed_alone(b, b_labels, later | set(a_labels))
-    every = a_labels + "".join(c for c in b_labels if c not in a_labels)
-    summed = "".join(c for c in every if c not in later)
-    kept = "".join(c for c in every if c in later)
-    order = kept + summed
-    out = contract(_aligned(a, a_labels, order), _aligned(b, b_labels, order), range(len(kept), len(order)))
-    return apply(Op.RESHAPE, out.lazy.shape[: len(kept)], out), kept
-
-
-def _summed_alone(t: Tensor, labels: str, needed: set[str]) -> tuple[Tensor, str]:
-    """``t`` summed over the labels that no one else needs."""
-    axes = [i for i, c in enumerate(labels) if c not in needed]
-    return (t.sum(axes), "".join(c for c in labels if c in needed)) if axes else (t, labels)
-
-
-def _arrange(t: Tensor, labels: str, output: str) -> Tensor:
-    t, labels = _summed_alone(t, labels, set(output))
-    return apply(Op.PERMUTE, tuple(labels.index(c) for c in output), t)
-
-
-# ---- attention
-
-
-def scaled_dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-) -> Tensor:
-    """softmax(query @ key^T * scale + mask) @ value, over (..., length, features).
-
-    A bool mask holds where attention is allowed, a float one is added. ``is_causal`` lets a position see
-    those up to itself. ``scale`` defaults to 1 / sqrt(features). Source: Vaswani et al., Attention Is All You
-    Need, 2017.
-    """
-    if is_causal and attn_mask is not None:
-        raise ShapeError("scaled_dot_product_attention takes either is_causal or attn_mask, not both")
-    dtype = promote(promote(query.lazy.dtype, key.lazy.dtype), value.lazy.dtype)
-    if not dtype.is_float:
-        raise DTypeError(f"attention takes floats, got {dtype.name}; cast the operands")
-    factor = 1 / math.sqrt(query.lazy.shape[-1]) if scale is None else scale
-    scores = ew.mul(matmul(query, key.transpose(-2, -1)), factor)
-    if is_causal:
-        size = scores.lazy.shape[-2:]
-        attn_mask = tril(constant(query, True, bool_, size))
-    if attn_mask is not None:
-        scores = (
-            ew.where(attn_mask, scores, -math.inf)
-            if attn_mask.lazy.dtype.is_bool
-            else ew.add(scores, attn_mask)
-        )
-    weights = softmax(scores, -1)
-    return matmul(weights.dropout(dropout_p, training=True) if dropout_p else weights, value)
-
-
-@dims
-def cross(x: Tensor, other: Tensor, dim: int = -1) -> Tensor:
-    """Vector product along ``dim`` of size 3."""
-    rolled = [(t.roll(-1, dim), t.roll(-2, dim)) for t in (x, other)]
-    (a1, a2), (b1, b2) = rolled
-    return ew.sub(ew.mul(a1, b2), ew.mul(a2, b1))
+    shape = x.lazy.shape
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ShapeError(f"matrix_power takes square matrices, got shape {shape}")
+    if n < 0:
+        return matrix_power(x.inverse(), -n)
+    if n == 0:
+        return expand_to(type(x).eye(shape[-1], dtype=x.lazy.dtype, device=x.lazy.device), shape)
+    powers = [x]
+    for _ in range(n.bit_length() - 1):
+        powers.append(matmul(powers[-1], powers[-1]))
+    return functools.reduce(matmul, [p for i, p in enumerate(powers) if n >> i & 1])

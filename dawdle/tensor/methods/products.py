@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from dawdle.tensor import convolution, gridsample, linalg, pooling, resample
+from dawdle.tensor import (
+    attention,
+    convolution,
+    decompositions,
+    einsum,
+    gridsample,
+    linalg,
+    matrices,
+    pooling,
+    resample,
+)
 from dawdle.tensor import normalize as normalization
 
 
 class Products:
     __slots__ = ()
 
-    matmul, dot, outer, cross, linear = linalg.matmul, linalg.dot, linalg.outer, linalg.cross, linalg.linear
-    mm = bmm = linalg.matmul
-    einsum = staticmethod(linalg.einsum)
-    scaled_dot_product_attention = linalg.scaled_dot_product_attention
+    matmul, mm, bmm, mv, linear = linalg.matmul, linalg.mm, linalg.bmm, linalg.mv, linalg.linear
+    dot, vdot, inner, outer, ger = linalg.dot, linalg.dot, linalg.inner, linalg.outer, linalg.outer
+    cross, kron, vecdot, matrix_power = linalg.cross, linalg.kron, linalg.vecdot, linalg.matrix_power
+    addmm, addmv, addr, addbmm, baddbmm = (
+        linalg.addmm, linalg.addmv, linalg.addr, linalg.addbmm, linalg.baddbmm
+    )  # fmt: skip
+    einsum, tensordot = staticmethod(einsum.einsum), einsum.tensordot
+    scaled_dot_product_attention = attention.scaled_dot_product_attention
+    solve, triangular_solve, lstsq = decompositions.solve, decompositions.triangular_solve, matrices.lstsq
+    solve_triangular, inverse, pinverse = (
+        decompositions.solve_triangular, decompositions.inverse, decompositions.pinv
+    )  # fmt: skip
+    det, slogdet, logdet = decompositions.det, decompositions.slogdet, decompositions.logdet
+    cholesky, cholesky_solve, cholesky_inverse = (
+        decompositions.cholesky, matrices.cholesky_solve, matrices.cholesky_inverse
+    )  # fmt: skip
+    qr, svd, svdvals = matrices.qr_method, matrices.svd_method, decompositions.svdvals
+    eigh, eigvalsh, pinv = decompositions.eigh, decompositions.eigvalsh, decompositions.pinv
+    matrix_norm, matrix_rank = matrices.matrix_norm, matrices.matrix_rank
     conv1d, conv2d, conv3d = convolution.conv1d, convolution.conv2d, convolution.conv3d
     conv_transpose1d, conv_transpose2d, conv_transpose3d = (
         convolution.conv_transpose1d, convolution.conv_transpose2d, convolution.conv_transpose3d
