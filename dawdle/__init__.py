@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dawdle import dtype as _dtype
 from dawdle import array_api, func, gradient, linalg, nn, random
+from dawdle import dtype as _dtype
 from dawdle.dtype import (
     DType,
     bfloat16,
@@ -54,8 +54,8 @@ from dawdle.random import Generator, manual_seed
 from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
-from dawdle.tensor.elementwise import where
 from dawdle.tensor.einsum import einsum, tensordot
+from dawdle.tensor.elementwise import where
 from dawdle.tensor.joining import cat, stack
 
 __all__ = [
