@@ -166,7 +166,7 @@ def test_the_message_without_the_package(path, monkeypatch):
     (contents([("t", (1 << 40, 1 << 40), 0, bytes(4))]), "'t'|t takes"),
     (contents([("t", (2,) * 9, 0, bytes(4))]), "9 dimensions"),
     (contents([("t", (64,), 0, bytes(4))]), "truncated|t takes"),
-    (contents([("t", (0, 1 << 63), 0, b"")]), "shape"), (contents([("t", (0, 1 << 63), 2, b"")]), "shape"),
+    (contents([("t", (0, 1 << 63), 0, b"")]), "shape"),
 ])  # fmt: skip
 def test_damaged_headers(path, content, words):
     with pytest.raises(StateError, match=words):
@@ -178,6 +178,7 @@ def test_damaged_quantised_tensors(gguf, path):
         (("t", (31,), 2, bytes(18)), "not a multiple of 32"),
         (("t", (64, 1 << 30), 2, bytes(36)), "truncated"),
         (("t", (32,), 9999, bytes(18)), "type 9999"),
+        (("t", (0, 1 << 63), 2, b""), "shape"),
     ):
         with pytest.raises(StateError, match=words):
             nn.load(write(path, contents([tensor])))
