@@ -106,11 +106,12 @@ def load(source: Any, device: str | None = None, jit: bool = False) -> Model:
 
 
 def _parse(onnx: Any, data: memoryview) -> Any:
+    from google.protobuf.message import DecodeError
+
+    small = wire.without_weights(data)
     try:
-        proto = onnx.ModelProto.FromString(wire.without_weights(data))
-    except (ValueError, onnx.DecodeError) as error:
-        if isinstance(error, ModelError):
-            raise
+        proto = onnx.ModelProto.FromString(small)
+    except DecodeError as error:
         raise ModelError(f"this is no ONNX model, or damaged: {error}") from None
     if not proto.HasField("graph"):
         raise ModelError("this is no ONNX model: it has no graph")

@@ -158,7 +158,7 @@ class Operator:
         return self.host is None or position in self.host
 
 
-_operators: dict[tuple[str, str], list[Operator]] = {}
+_operators: dict[tuple[str, str], dict[int, Operator]] = {}
 
 
 def operator(
@@ -174,15 +174,15 @@ def operator(
     An input that the node leaves out is None. ``host`` lists the numbers of the inputs that are read on the
     host (see :func:`dawdle.onnx.values.host`) and stay where they are; None: all of them. ``peek`` lists
     those that the function wants on the host if they are known there, and on the operator's device
-    otherwise. ``pure=False``: the function draws random numbers or runs a body.
+    otherwise. ``pure=False``: the function draws random numbers or runs a body. Registered again, an operator
+    is replaced.
     """
 
     def register(function: F) -> F:
         for name in names:
-            versions = _operators.setdefault((domain, name), [])
-            assert all(v.since != since for v in versions), f"{name} {since} is registered twice"
+            versions = _operators.setdefault((domain, name), {})
             places = None if host is None else frozenset(host)
-            versions.append(Operator(function, since, places, frozenset(peek), pure))
+            versions[since] = Operator(function, since, places, frozenset(peek), pure)
         return function
 
     return register
@@ -190,10 +190,10 @@ def operator(
 
 def find(name: str, domain: str, opset: int) -> Operator | None:
     """The newest version of an operator that ``opset`` has, None for one without a rule."""
-    versions = [v for v in _operators.get((DOMAINS.get(domain, domain), name), ()) if v.since <= opset]
-    return max(versions, key=lambda v: v.since, default=None)
+    versions = _operators.get((DOMAINS.get(domain, domain), name), {})
+    return versions.get(max((since for since in versions if since <= opset), default=0))
 
 
 def known() -> list[tuple[str, str, int]]:
     """(domain, name, since) of every registered operator."""
-    return sorted((domain, name, v.since) for (domain, name), vs in _operators.items() for v in vs)
+    return sorted((*key, since) for key, versions in _operators.items() for since in versions)

@@ -2,9 +2,6 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("onnx")
-
 from cases import NODE, REAL, Case, load_cases
 from devices import WORKING
 from excluded import EXCLUDED
