@@ -51,7 +51,7 @@ def unrolls(times: int) -> bool:
 
 @dataclass(frozen=True)
 class Function:
-    """An activation with its parameters."""
+    """An activation with its parameters. ``clip`` limits what it is given."""
 
     name: str
     alpha: float
@@ -72,13 +72,14 @@ def _activations(node: Node, default: Sequence[str], directions: int) -> list[Ac
         raise ModelError(f"{node}: {len(default) * directions} activations are needed, got {names}")
     alphas, betas = (list(node.floats(f"activation_{kind}", ())) for kind in ("alpha", "beta"))
     functions = []
-    for name in map(str.lower, names):
+    for i, name in enumerate(map(str.lower, names)):
         if name not in ACTIVATIONS:
             raise ModelError(f"{node}: unknown activation {name!r}; known are {', '.join(ACTIVATIONS)}")
         _, alpha, beta = ACTIVATIONS[name]
         a = alphas.pop(0) if alphas and alpha is not None else alpha or 0.0
         b = betas.pop(0) if betas and beta is not None else beta or 0.0
-        functions.append(Function(name, a, b, node.float("clip", None)))
+        gate = i % len(default) < 2  # the third, an LSTM's output, isn't clipped: so does onnxruntime read it
+        functions.append(Function(name, a, b, node.float("clip", None) if gate else None))
     return [_for_each_direction(functions[i :: len(default)]) for i in range(len(default))]
 
 
