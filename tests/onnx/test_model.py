@@ -1,8 +1,10 @@
 """Loading and calling models: ports, outputs, errors, weights in files, jit, functions, placement."""
 from __future__ import annotations
 
+import doctest
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -361,9 +363,9 @@ def test_loop():
 
 
 def test_a_loop_whose_length_is_known_is_jitted():
-    body = helper.make_graph(
-        [node("Identity", ["c"], ["go"]), node("Mul", ["v", "two"], ["out"])], "body",
-        [port("i", INT64, []), port("c", BOOL, []), port("v")], [port("go", BOOL, []), port("out")])  # fmt: skip
+    steps = [node("Identity", ["c"], ["go"]), node("Mul", ["v", "two"], ["out"])]
+    body = helper.make_graph(steps, "body", [port("i", INT64, []), port("c", BOOL, []), port("v")],
+                             [port("go", BOOL, []), port("out")])  # fmt: skip
     model = load([node("Loop", ["n", "", "x"], ["y"], body=body)], [port("n", INT64, []), port("x")],
                  [port("y")], {"two": np.float32(2)}, jit=True)  # fmt: skip
     for _ in range(3):
@@ -426,3 +428,9 @@ def test_large_results_of_the_host_are_computed_on_the_device(device):
     (y,) = model([300, 200], 2)
     assert y.shape == (300, 200) and y.device == device
     np.testing.assert_array_equal(y.numpy(), 2)
+
+
+def test_the_page_about_onnx():
+    page = Path(__file__).parents[2] / "docs" / "onnx.md"
+    failed, tried = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert tried > 15 and not failed
