@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,8 @@ CODES = {name: code for code, name in ELEMENT_TYPES.items()}
 SCALARS = {1: "f", 2: "i", 3: "s", 13: "tp"}
 LISTS = {6: "floats", 7: "ints", 8: "strings", 14: "type_protos"}
 TENSOR, GRAPH, TENSORS, GRAPHS, SPARSE_TENSOR = 4, 5, 9, 10, 11
+
+GRADIENT = ("ai.onnx.preview.training", "Gradient")
 
 
 class Assembler:
@@ -39,7 +42,10 @@ class Assembler:
         constants |= {s.values.name: self._sparse_constant(s) for s in proto.sparse_initializer}
         inputs = tuple(i.name for i in proto.input)
         outputs = tuple(o.name for o in proto.output)
-        return Graph(inputs, outputs, constants, [self._step(n, opsets, given or {}) for n in proto.node])
+        steps: list[Step] = []
+        for node in proto.node:
+            steps.append(self._step(node, opsets, given or {}, steps))
+        return Graph(inputs, outputs, constants, steps)
 
     def _constant(self, proto: Any) -> Cell:
         return Cell(partial(read_tensor, proto, self._files), True)
@@ -58,11 +64,15 @@ class Assembler:
             dense.reshape(-1)[places] = values
         return from_array(dense)
 
-    def _step(self, proto: Any, opsets: Mapping[str, int], given: Mapping[str, Any]) -> Step:
+    def _step(
+        self, proto: Any, opsets: Mapping[str, int], given: Mapping[str, Any], before: Sequence[Step] = ()
+    ) -> Step:
         domain = DOMAINS.get(proto.domain, proto.domain)
         attributes = {
             a.name: value for a in proto.attribute if (value := self._attribute(a, opsets, given)) is not None
         }
+        if (domain, proto.op_type) == GRADIENT:
+            attributes["derivation"] = _derivation(attributes, before)
         opset = opsets.get(domain, self.opsets.get(domain, 1))
         inputs, outputs = tuple(proto.input), tuple(proto.output)
         node = Node(proto.op_type, domain, proto.name, inputs, outputs, attributes, opset)
@@ -161,6 +171,18 @@ class Assembler:
                 f"the model has {len(self.unknown)} nodes of operators that dawdle doesn't know:\n  {lines}\n"
                 "register a function for each with dawdle.onnx.operator(name, since=..., domain=...)"
             )
+
+
+def _derivation(attributes: Mapping[str, Any], before: Sequence[Step]) -> Graph:
+    """How ``y`` follows from ``xs`` and ``zs``, which a node Gradient names: the steps between them again."""
+    inputs = [name.decode() for key in ("xs", "zs") for name in attributes.get(key, ())]
+    wanted = attributes["y"].decode()
+    needed, steps = {wanted}, []
+    for step in reversed(before):
+        if needed & set(step.node.outputs) - set(inputs):
+            steps.append(replace(step, forgets=(), folded=None))
+            needed |= step.uses()
+    return Graph(tuple(inputs), (wanted,), {}, steps[::-1])
 
 
 def _opsets(imports: Any) -> dict[str, int]:

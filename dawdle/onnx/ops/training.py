@@ -1,14 +1,27 @@
-"""One step of an optimizer: ai.onnx.preview.training."""
+"""Gradients, and one step of an optimizer: ai.onnx.preview.training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dawdle.errors import ModelError
 from dawdle.onnx.registry import Node, operator
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
 
 PREVIEW = "ai.onnx.preview.training"
+
+
+@operator("Gradient", domain=PREVIEW, pure=False)
+def gradient(node: Node, *values: Tensor) -> tuple[Tensor, ...]:
+    """The gradients of the sum of ``y`` by ``xs``: the steps from these to ``y`` are taken anew."""
+    body = node.graph("derivation")
+    leaves = [value.detach() for value in values]
+    sources = [leaf.requires_grad_() for leaf in leaves[: len(node.strings("xs"))]]
+    (y,) = node.run(body, dict(zip(body.inputs, leaves, strict=True)))
+    if not isinstance(y, Tensor):
+        raise ModelError(f"{node}: {node.string('y')!r} is no tensor")
+    return tuple(y.sum().gradient(*sources))
 
 
 def _each(
