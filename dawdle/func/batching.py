@@ -165,11 +165,12 @@ def _mapped(
     out_dims: Any,
 ) -> tuple[Any, list[int | None], list[Any]]:
     """The nested results of one element, where the batch goes in each, and all elements' results."""
-    pairs = zip(leaves, dims, strict=True)
-    elements = [x if d is None or x is None else _element(x) for x, d in pairs]
+    watch = Watch()
+    with recording(watch):
+        pairs = zip(leaves, dims, strict=True)
+        elements = [x if d is None or x is None else _element(x) for x, d in pairs]
     stand_ins = [s for s in elements if isinstance(s, StandIn)]
     batch = Batch(stand_ins[0].outer.shape[0], {s.inner.lazy: s.outer.lazy for s in stand_ins})
-    watch = Watch()
     try:
         with recording(watch), lane(batch, randomness):
             inner = [s.inner if isinstance(s, StandIn) else s for s in elements]

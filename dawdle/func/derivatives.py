@@ -77,8 +77,8 @@ def check_inputs(x: Any, what: str) -> None:
     for leaf in tree.flatten(x)[0]:
         if not isinstance(leaf, Tensor) or not leaf.dtype.is_float:
             raise GradientError(
-                f"{what} must be a float tensor to be differentiated by, or hold nothing else; it is or holds "
-                f"{_kind(leaf)}"
+                f"{what} must be a float tensor to be differentiated by, or hold nothing else; "
+                f"it is or holds {_kind(leaf)}"
             )
 
 

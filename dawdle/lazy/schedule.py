@@ -69,8 +69,8 @@ class _Scheduler:
             for number in reads:
                 self.drafts.all[number].inputs[id(node)] = node
         elif required:
-            reason = "output" if id(node) in self.required else "read from outside"
-            self.materialise(node, reads, reason, waiting)
+            why = "output" if id(node) in self.required else "read from outside"
+            self.materialise(node, reads, why, waiting)
         elif reads and (reason := self.obstacle(node, reads)) is not None:
             self.materialise(node, reads, reason, waiting)
         else:

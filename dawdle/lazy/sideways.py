@@ -12,8 +12,8 @@ SMALL = 1024  # elements of a space
 
 
 def topological(drafts: Sequence[Draft]) -> list[int]:
-    """The numbers of ``drafts``, producers before users and close to them. What nobody uses comes as soon as it
-    can, because it may be the last that uses something.
+    """The numbers of ``drafts``, producers before users and close to them. What nobody uses comes as soon
+    as it can, because it may be the last that uses something.
     """
     used = set().union(*(d.producers for d in drafts))
     level = _levels(drafts)

@@ -1,4 +1,4 @@
-"""vmap of every row of the op table gives what a loop over the batch gives, and so do gradients through it."""
+"""vmap of every row of the op table gives what a loop over the batch gives, with gradients."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dawdle.tree import flatten
 
 SIZE = 3
 CASES = [(r, i) for r in ROWS for i in range(len(r.shapes))]
+GRADIENTS = [(r, 0) for r in ROWS if r.gradient]
 COMPILED = [(r, i) for r, i in CASES if i == 0 and zlib.crc32(r.name.encode()) % 5 == 0]
 BATCH = 10
 READS = "the value of a tensor was asked for inside of vmap"
@@ -30,7 +31,8 @@ def batches(row: Row, which: int, kind: str) -> list[np.ndarray]:
     rng = np.random.default_rng([which, zlib.crc32(row.name.encode())])
     shapes = row.shapes[which]
     domains = (row.domain,) * len(shapes) if isinstance(row.domain, str) else row.domain
-    drawn = [np.stack([DOMAINS[d](rng, s) for _ in range(SIZE)]) for d, s in zip(domains, shapes, strict=True)]
+    pairs = zip(domains, shapes, strict=True)
+    drawn = [np.stack([DOMAINS[d](rng, s) for _ in range(SIZE)]) for d, s in pairs]
     return [a.astype(kind) if a.dtype.kind == "f" else a for a in drawn]
 
 
@@ -83,7 +85,7 @@ def total(results: list[Tensor], weights: list[np.ndarray]) -> Tensor:
     return sum((t * Tensor(w)).sum() for t, w in zip(results, weights, strict=True) if t.dtype.is_float)
 
 
-@pytest.mark.parametrize("row, which", [(r, i) for r, i in CASES if r.gradient], ids=label)
+@pytest.mark.parametrize("row, which", GRADIENTS, ids=label)
 def test_gradients(row, which):
     """With respect to the batch, and to an operand that all elements share."""
     rng = np.random.default_rng(which)
@@ -119,7 +121,7 @@ def test_few_rows_need_values():
             leaves = operands(arrays, (0,) * len(arrays), False)
             if not mapped(row, arrays, (0,) * len(arrays), leaves):
                 needed.append(row.name)
-    allowed = ("masked_select", "nonzero", "unique", "argwhere", "getitem", "setitem", "bincount", "mask")
+    allowed = ("masked_select", "nonzero", "unique", "argwhere", "bincount")
     assert [name for name in needed if not any(word in name for word in allowed)] == []
 
 
