@@ -20,6 +20,30 @@ from dawdle.nn.losses import (
     smooth_l1_loss,
 )
 from dawdle.tensor import Tensor
+from dawdle.tensor.activation import (
+    celu,
+    elu,
+    gelu,
+    glu,
+    hardshrink,
+    hardsigmoid,
+    hardswish,
+    hardtanh,
+    leaky_relu,
+    logsigmoid,
+    mish,
+    prelu,
+    relu,
+    relu6,
+    rrelu,
+    selu,
+    silu,
+    softplus,
+    softshrink,
+    softsign,
+    tanhshrink,
+    threshold,
+)
 from dawdle.tensor.attention import scaled_dot_product_attention
 from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.convolution import (
@@ -54,91 +78,9 @@ from dawdle.tensor.pooling import (
     max_unpool2d,
     max_unpool3d,
 )
+from dawdle.tensor.reduce import log_softmax, softmax, softmin
 from dawdle.tensor.resample import interpolate
-
-
-def relu(x: Tensor) -> Tensor:
-    """max(x, 0)."""
-    return x.relu()
-
-
-def relu6(x: Tensor) -> Tensor:
-    """x limited to [0, 6]."""
-    return x.relu6()
-
-
-def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """x where positive, else negative_slope·x."""
-    return x.leaky_relu(negative_slope)
-
-
-def prelu(x: Tensor, weight: Tensor) -> Tensor:
-    """x where positive, else weight·x, with one weight, or one for each channel (axis 1)."""
-    if weight.shape != (1,) and len(x.shape) > 1:
-        weight = _by_channel(weight, x)
-    return where(x > 0, x, weight * x)
-
-
-def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
-    """x where positive, else alpha·(exp(x) − 1) (Clevert et al., 2016)."""
-    return x.elu(alpha)
-
-
-def selu(x: Tensor) -> Tensor:
-    """Scaled :func:`elu` (Klambauer et al., 2017)."""
-    return x.selu()
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + exp(−x))."""
-    return x.sigmoid()
-
-
-def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
-    return x.tanh()
-
-
-def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    """x·Φ(x) with the normal distribution's Φ, or ``approximate="tanh"`` (Hendrycks and Gimpel, 2016)."""
-    return x.gelu(approximate)
-
-
-def silu(x: Tensor) -> Tensor:
-    """x·sigmoid(x), also called swish."""
-    return x.silu()
-
-
-def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta·x)) / beta; x itself where beta·x exceeds ``threshold``."""
-    return where(beta * x > threshold, x, x.softplus(beta))
-
-
-def mish(x: Tensor) -> Tensor:
-    """x·tanh(softplus(x)) (Misra, 2019)."""
-    return x.mish()
-
-
-def hardsigmoid(x: Tensor) -> Tensor:
-    """relu6(x + 3) / 6."""
-    return x.hardsigmoid()
-
-
-def hardswish(x: Tensor) -> Tensor:
-    """x·hardsigmoid(x) (Howard et al., 2019)."""
-    return x.hardswish()
-
-
-def softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """exp(x) / sum of exp(x) along ``dim``."""
-    y: Tensor = x.softmax(dim)
-    return y
-
-
-def log_softmax(x: Tensor, dim: int = -1) -> Tensor:
-    """log(softmax(x)) along ``dim``."""
-    y: Tensor = x.log_softmax(dim)
-    return y
+from dawdle.tensor.transcendental import sigmoid, tanh
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -279,13 +221,14 @@ def _precision(x: Tensor) -> float:
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
     "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "conv1d", "conv2d", "conv3d",
-    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "dropout", "elu",
-    "embedding", "fold", "gelu", "grid_sample", "group_norm", "hardsigmoid", "hardswish", "huber_loss",
-    "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "lp_pool1d",
-    "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
-    "max_unpool3d", "mish", "mse_loss", "nll_loss", "prelu", "relu", "relu6", "rms_norm",
-    "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softplus",
-    "tanh", "unfold",
+    "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d",
+    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "dropout", "elu",
+    "embedding", "fold", "gelu", "glu", "grid_sample", "group_norm", "hardshrink", "hardsigmoid",
+    "hardswish", "hardtanh", "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
+    "linear", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
+    "nll_loss", "prelu", "relu", "relu6", "rms_norm", "rrelu", "scaled_dot_product_attention", "selu",
+    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold", "unfold",
 ]
 # fmt: on

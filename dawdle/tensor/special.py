@@ -261,5 +261,7 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 def xlogy(x: Operand, y: Operand) -> Tensor:
     """x * log(y), 0 where ``x`` is 0 and ``y`` not NaN; of integers, in float32."""
     a, b = ew.float_pair("xlogy", x, y)
+    dtype = a.lazy.dtype
+    a, b = widen(a), widen(b)
     nothing = ew.bitand(ew.eq(a, 0.0), ew.bitor(ew.le(b, 0.0), ew.eq(b, math.inf)))
-    return ew.mul(a, log(ew.where(nothing, 1.0, b)))
+    return cast(ew.mul(a, log(ew.where(nothing, 1.0, b))), dtype)

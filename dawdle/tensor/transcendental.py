@@ -71,9 +71,13 @@ def _expm1_gradient(n: Node, g: Tensor) -> Parts:
 
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x)); of integers, in float32."""
-    return function(
-        Composite.SIGMOID, lambda x: apply(Op.RECIP, None, ew.add(exp_of(ew.neg(x)), 1.0)), x
-    )
+    return function(Composite.SIGMOID, _sigmoid, x)
+
+
+def _sigmoid(x: Tensor) -> Tensor:
+    """exp(x) / (1 + exp(x)) below 0, which is right until it underflows."""
+    power = exp_of(ew.neg(ew.absolute(x)))
+    return ew.div(ew.where(ew.lt(x, 0.0), power, 1.0), ew.add(power, 1.0))
 
 
 @rule(Composite.SIGMOID, output=True)

@@ -151,7 +151,8 @@ def _arctangent(y: Tensor, x: Tensor) -> Tensor:
     middle = ew.gt(y, ew.mul(x, math.tan(math.pi / 8)))
     above = ew.where(steep, ew.neg(x), ew.where(middle, ew.sub(y, x), y))
     below = ew.where(steep, y, ew.where(middle, ew.add(y, x), x))
-    ratio = ew.where(ew.eq(below, 0.0), 0.0, ew.div(above, below))
+    origin = ew.bitand(ew.eq(above, 0.0), ew.eq(below, 0.0))
+    ratio = ew.where(origin, 0.0, ew.div(above, below))
     half, rest = HALF_PI[x.lazy.dtype]
     turned, turned_rest = (
         ew.where(steep, h, ew.where(middle, constant(x, h / 2), 0.0)) for h in (half, rest)

@@ -76,7 +76,7 @@ def matmul_bias_relu() -> str:
 
 
 def linear_gelu() -> str:
-    return kernels((tensor(64, 128) @ tensor(128, 96) + tensor(96)).gelu())
+    return kernels((tensor(64, 128) @ tensor(128, 96) + tensor(96)).gelu("tanh"))
 
 
 def conv_bn_relu() -> str:
@@ -112,7 +112,7 @@ def mean_and_variance() -> str:
 
 def elementwise_chain() -> str:
     x = tensor(100, 100)
-    return kernels((x * 1.5 + 2).gelu() * x.sigmoid() + x.tanh())
+    return kernels((x * 1.5 + 2).gelu("tanh") * x.sigmoid() + x.tanh())
 
 
 def embedding() -> str:

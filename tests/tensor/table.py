@@ -48,6 +48,8 @@ class Row:
     gradient: bool = True
     tolerance: float = 1e-5
     kinds: tuple[str, ...] = field(default=("float32", "float64"))
+    special: str = ""  # kinds of dtypes for which test_special_values tries NaN, infinities, limits, ...
+    near_zero: float = 0.0  # the absolute error that results near 0 may have there, in units of the precision
 
     def inputs(self, which: int, kind: str = "float64") -> list[np.ndarray]:
         """The arrays for the shapes number ``which``; floats are cast to ``kind``."""
