@@ -168,7 +168,7 @@ class TriangularSolve(NamedTuple):
 def triangular_solve(
     b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:
-    """(x with ``a @ x = b`` for a triangular ``a``, or its transpose, and ``a``): :func:`solve_triangular`."""
+    """(x with ``a @ x = b`` for a triangular ``a``, or its transpose; ``a``): :func:`solve_triangular`."""
     matrix = matrix_transpose(a) if transpose else a
     out = solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular)
     return TriangularSolve(out, a)

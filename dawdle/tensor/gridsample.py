@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from dawdle.dtype import int32, int64
-from dawdle.errors import DawdleError, DTypeError, ShapeError
+from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.arithmetic import clamp
 from dawdle.tensor.core import apply, cast, constant, widen
-from dawdle.tensor.linalg import matmul
 from dawdle.tensor.joining import stack
+from dawdle.tensor.linalg import matmul
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -47,7 +47,7 @@ def grid_sample(
             f"of 3, got {shape} and {places}"
         )
     if mode not in MODES or padding_mode not in PADDINGS or (mode == "bicubic" and n != 2):
-        raise DawdleError(
+        raise ArgumentError(
             f"grid_sample: mode {mode!r} with padding_mode {padding_mode!r} and {n} sizes; modes are "
             f"{', '.join(MODES)} (bicubic for 2 sizes), padding modes {', '.join(PADDINGS)}"
         )
@@ -55,7 +55,7 @@ def grid_sample(
         raise DTypeError(
             f"grid_sample takes floats, got {x.lazy.dtype.name} and {grid.lazy.dtype.name}; cast them"
         )
-    if 0 in shape[1:]:
+    if 0 in shape[2:]:
         raise ShapeError(f"grid_sample can't read from shape {shape}, which has no elements")
     return sampled(x, grid, mode, padding_mode, bool(align_corners))
 

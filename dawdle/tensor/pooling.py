@@ -207,10 +207,7 @@ def adaptive_avg_pool(x: Tensor, n: int, output_size: int | Sequence[int | None]
     """Means of ``output_size`` parts along each of the last dimensions. They cover the input; where its size
     isn't a multiple, neighbours overlap by one element. None keeps a size. Floats.
     """
-    counts = _counts(x, n, output_size, f"adaptive_avg_pool{n}d")
-    for axis, count in enumerate(counts, len(x.lazy.shape) - n):
-        x = area(x, axis, count)
-    return x
+    return area(x, _counts(x, n, output_size, f"adaptive_avg_pool{n}d"))
 
 
 def adaptive_max_pool(
@@ -250,7 +247,7 @@ def _parts(sizes: Shape, counts: Shape) -> tuple[Array, int]:
         column = np.arange(int((stop - start).max(initial=1)))
         index = start[:, None] + np.where(column < (stop - start)[:, None], column, 0)
         flat = (flat * size)[:, None, :, None] + index[None, :, None, :]
-        flat = flat.reshape(flat.shape[0] * count, -1)
+        flat = flat.reshape(flat.shape[0] * count, flat.shape[2] * len(column))
     return flat, flat.shape[1]
 
 

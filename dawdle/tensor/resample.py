@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dawdle.dtype import Array, float64
-from dawdle.errors import DawdleError, DTypeError, ShapeError
+from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, rule
@@ -242,8 +242,12 @@ def resize(
 
     Results for which ``outside`` holds along any of its axes are ``fill``.
     """
+    dtype = x.lazy.dtype
+    if any(t.weights is not None for t in taps.values()):
+        x = widen(x)  # so that half types are rounded once
     for axis in sorted(taps, key=lambda axis: len(taps[axis].index) / max(taps[axis].size, 1)):
         x = resample(x, axis, taps[axis])
+    x = cast(x, dtype)
     for axis, mask in (outside or {}).items():
         wide = [len(mask) if i == axis else 1 for i in range(len(x.lazy.shape))]
         x = ew.where(apply(Op.RESHAPE, tuple(wide), type(x)._of(mask, x.lazy.device)), fill, x)
@@ -287,13 +291,11 @@ def interpolate(
         given = _each(scale_factor, n, "scale_factor")
         counts = [math.floor(float(s) * f) for s, f in zip(shape[2:], given, strict=True)]
         factors = [None] * n if recompute_scale_factor else [float(f) for f in given]  # type: ignore[misc]
-    if min(counts, default=1) < 1 or 0 in shape[1:]:
-        raise ShapeError(f"interpolate: sizes {tuple(shape[1:])} to {tuple(counts)}; all must be positive")
+    if min(counts, default=1) < 1 or 0 in shape[2:]:
+        raise ShapeError(f"interpolate: sizes {tuple(shape[2:])} to {tuple(counts)}; all must be positive")
     axes = [Axis(s, c, f) for s, c, f in zip(shape[2:], counts, factors, strict=True)]
     if mode == "area":
-        for i, axis in enumerate(axes, 2):
-            x = area(x, i, axis.count)
-        return x
+        return area(x, counts)
     if mode.startswith("nearest"):
         shift, wide = (0.0 if mode == "nearest" else 0.5), x.lazy.dtype == float64
         return resize(x, {i: _pytorch_nearest(a, shift, wide) for i, a in enumerate(axes, 2)})
@@ -304,14 +306,14 @@ def interpolate(
 def _check_mode(shape: tuple[int, ...], mode: str, align_corners: bool | None, antialias: bool) -> None:
     n = len(shape) - 2
     if mode not in MODES:
-        raise DawdleError(f"interpolate: mode {mode!r} is unknown; use {', '.join(MODES)}")
+        raise ArgumentError(f"interpolate: mode {mode!r} is unknown; use {', '.join(MODES)}")
     if not 1 <= n <= 3 or MODES[mode] not in (None, n):
         wanted = f"{MODES[mode]} sizes after" if MODES[mode] else "1 to 3 sizes after"
         raise ShapeError(f"interpolate: mode {mode!r} takes {wanted} (N, C, ...), got shape {shape}")
     if align_corners is not None and MODES[mode] is None:
-        raise DawdleError(f"interpolate: align_corners has no meaning for mode {mode!r}; leave it out")
+        raise ArgumentError(f"interpolate: align_corners has no meaning for mode {mode!r}; leave it out")
     if antialias and mode not in ("bilinear", "bicubic"):
-        raise DawdleError(f"interpolate: antialias is for modes 'bilinear' and 'bicubic', not {mode!r}")
+        raise ArgumentError(f"interpolate: antialias is for modes 'bilinear' and 'bicubic', not {mode!r}")
 
 
 def _each(value: float | Sequence[float], n: int, what: str) -> list[float]:
@@ -344,12 +346,21 @@ def _pytorch_taps(axis: Axis, mode: str, align_corners: bool, antialias: bool) -
     return weighted(at, axis.size, cubic(-0.5 if antialias else -0.75), 2, stretch, antialias)
 
 
-def area(x: Tensor, axis: int, count: int) -> Tensor:
-    """The means of ``count`` parts that cover ``axis``: see :func:`areas`."""
+def area(x: Tensor, counts: Sequence[int]) -> Tensor:
+    """The means of parts that cover the last dimensions, ``counts`` of them along each: see :func:`areas`."""
     shape = x.lazy.shape
-    n = shape[axis]
-    if not count or n % count or not n:
-        return resample(x, axis, areas(n, count))
-    grouped = apply(Op.RESHAPE, (*shape[:axis], count, n // count, *shape[axis + 1 :]), widen(x))
-    total = ew.mul(apply(Op.SUM, (axis + 1,), grouped), count / n)
-    return cast(apply(Op.RESHAPE, (*shape[:axis], count, *shape[axis + 1 :]), total), x.lazy.dtype)
+    parts = dict(enumerate(counts, len(shape) - len(counts)))
+    even = {axis: count for axis, count in parts.items() if count and shape[axis] and not shape[axis] % count}
+    wide = widen(x)
+    if even and x.lazy.dtype.is_float:
+        split = tuple(
+            m for i, n in enumerate(shape) for m in ((even[i], n // even[i]) if i in even else (n,))
+        )
+        axes = tuple(i + k for k, i in enumerate(sorted(even), 1))
+        total = apply(Op.SUM, axes, apply(Op.RESHAPE, split, wide))
+        share = math.prod(count / shape[axis] for axis, count in even.items())
+        wide = apply(Op.RESHAPE, tuple(even.get(i, n) for i, n in enumerate(shape)), ew.mul(total, share))
+        parts = {axis: count for axis, count in parts.items() if axis not in even}
+    return cast(
+        resize(wide, {axis: areas(shape[axis], count) for axis, count in parts.items()}), x.lazy.dtype
+    )
