@@ -114,6 +114,16 @@ def test_integers_wrap(device):
     assert Tensor(np.array([255, 0], np.uint8)).diff().tolist() == [1]
 
 
+def test_reductions_of_bools_choose(device):
+    """As masks of a vector's lanes, beside reductions of integers."""
+    a = np.random.default_rng(0).random((64, 32)) < 0.02
+    m, x = Tensor(a), Tensor(np.arange(32, dtype="float32"))
+    same(dawdle.where(m.any(0), x, -x - 100), np.where(a.any(0), np.arange(32), -np.arange(32) - 100))
+    same(dawdle.where(m.all(0), x, -x - 100), -np.arange(32) - 100)
+    same(m.max(1).indices, a.argmax(1))
+    same(m.cummax(1).indices[:, -1], np.where(a.any(1), 31 - a[:, ::-1].argmax(1), 31))
+
+
 # ---- NaN, infinities, signed zeros
 
 

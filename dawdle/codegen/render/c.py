@@ -133,6 +133,10 @@ class CRenderer(Renderer):
         return scalar if n.lanes == 1 else self.each_lane(n, name, scalar, 1)
 
     def maximum(self, n: Expr) -> str:
+        if n.dtype.is_bool and n.lanes > 1:
+            kind = self.vector_type(n.dtype, n.lanes)  # a mask, whose lanes are 0 and -1
+            text = f"{self.INLINE} {kind} or_{kind}({kind} a, {kind} b) {{ return a | b; }}"
+            return self.helper(f"or_{kind}", text)
         scalar = self.scalar_maximum(n.dtype)
         return scalar if n.lanes == 1 else self.each_lane(n, "max", scalar, 2)
 
@@ -186,7 +190,7 @@ class CRenderer(Renderer):
         while len(parts) > 1:
             half = len(parts) // 2
             parts = [self.combined_text(op, n.dtype, parts[i], parts[i + half]) for i in range(half)]
-        name = f"fold_{op.value}_{kind}"
+        name = f"fold_{op.value}_{'mask_' if n.dtype.is_bool else ''}{kind}"
         value = f"{parts[0]} != 0" if n.dtype.is_bool else parts[0]
         return self.helper(name, f"{self.INLINE} {scalar} {name}({kind} v) {{ return {value}; }}")
 
