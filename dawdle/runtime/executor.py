@@ -26,6 +26,8 @@ from dawdle.runtime.trace import assigned, is_tracing, refuse
 
 PLANS = 1024
 REPORTED = 3  # from this DEBUG level on, plans are made anew to be shown
+CUT = 1 << 16  # bytes of a part that is copied without a kernel
+CUTS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SLICE})
 _plans: Cache[tuple[str, int, Key], Executable] = Cache("plans", PLANS)
 
 
@@ -51,7 +53,10 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
         return
     target = get_device(device)
     if isinstance(target, CompiledDevice):
-        _run_compiled(target, pending)
+        if len(pending) == 1 and _is_cut(target, pending[0]):
+            _interpret(target, pending)
+        else:
+            _run_compiled(target, pending)
     else:
         _interpret(target, pending)
 
@@ -97,6 +102,17 @@ def _interpret(device: Device, outputs: list[LazyBuffer]) -> None:
     arrays = evaluate(outputs, load)
     for node, array in zip(outputs, arrays, strict=True):
         node.realize_as(device.from_numpy(to_storage(array, node.dtype), copy=False))
+
+
+def _is_cut(device: CompiledDevice, node: LazyBuffer) -> bool:
+    """Whether a value is a small part of one in the host's memory, which NumPy copies in less time than it
+    takes to look for a kernel.
+    """
+    if device.runs_behind or node.nbytes > CUT:
+        return False
+    while node.op in CUTS:
+        (node,) = node.src
+    return node.op is Op.BUFFER
 
 
 def _run_compiled(device: CompiledDevice, outputs: list[LazyBuffer]) -> None:

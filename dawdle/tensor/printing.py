@@ -6,27 +6,37 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dawdle.dtype import from_storage
 from dawdle.runtime.device import default_device
-from dawdle.tensor.interop import item, numpy
+from dawdle.tensor.interop import item, view
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
+SHOWN = 1000  # elements, beyond which the middle is left out
+
 
 def represent(x: Tensor) -> str:
     """``Tensor([...], dtype=..., device=..., requires_grad=...)``; what is as by default is left out.
-    Realises.
+
+    Of many elements the first and last are shown, and the shape. A result that gradients flow through names
+    the operation that it comes from. Realises.
     """
-    name = type(x).__name__
+    name, node = type(x).__name__, x._node  # realising lets go of what isn't tracked
     precision = {"float16": 4, "bfloat16": 3}.get(x.lazy.dtype.name, 4)
-    text = np.array2string(numpy(x), separator=", ", prefix=f"{name}(", precision=precision)
-    details = [f"shape={x.lazy.shape}"] if not x.lazy.size else []
+    elements = from_storage(view(x), x.lazy.dtype)
+    text = np.array2string(
+        elements, separator=", ", prefix=f"{name}(", precision=precision, threshold=SHOWN
+    )
+    details = [text]
+    if not 0 < x.lazy.size <= SHOWN:
+        details.append(f"shape={x.lazy.shape}")
     details.append(f"dtype={x.lazy.dtype.name}")
     if x.lazy.device != default_device():
         details.append(f"device={x.lazy.device!r}")
-    if x.requires_grad:
-        details.append("requires_grad=True")
-    return f"{name}({text}, {', '.join(details)})"
+    if x.requires_grad and node is not None:
+        details.append("requires_grad=True" if node.op is None else f"grad_fn=<{node.op.value}>")
+    return f"{name}({', '.join(details)})"
 
 
 def display(x: Tensor, spec: str) -> str:

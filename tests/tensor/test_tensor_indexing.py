@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from devices import WORKING
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dawdle
 from dawdle import Tensor, config, jit
 from dawdle.errors import DTypeError, IndexingError, ShapeError
+from dawdle.runtime import executor
 
 on_numpy = pytest.mark.parametrize("device", ["NUMPY"], indirect=True)
 
@@ -235,3 +237,20 @@ def test_an_embedding_out_of_range_raises():
     assert layer(Tensor([[0, 9]])).numpy().shape == (1, 2, 4)
     with pytest.raises(IndexingError, match="index 10 is out of range"):
         layer(Tensor([[0, 10]])).numpy()
+
+
+@pytest.mark.parametrize("device", [d for d in WORKING if d in ("CPU", "NUMPY")], indirect=True)
+def test_small_parts_of_known_values_are_read_without_kernels(device, monkeypatch):
+    x = Tensor.arange(60.0).reshape(5, 12).realize()
+    monkeypatch.setattr(executor, "compile_graph", lambda *_: pytest.fail("compiled"))
+    assert [x[i, 3].item() for i in range(5)] == [3, 15, 27, 39, 51]
+    assert x[3].tolist() == list(range(36, 48))
+    np.testing.assert_array_equal(x[1:4:2, ::-5].T.numpy(), x.numpy()[1:4:2, ::-5].T)
+    assert repr(x[0, :2]) == "Tensor([0., 1.], dtype=float32)"
+
+
+def test_printing_names_where_a_value_comes_from_and_leaves_out_the_middle():
+    x = Tensor([1.0, 2.0], requires_grad=True)
+    assert repr(x * 2) == "Tensor([2., 4.], dtype=float32, grad_fn=<mul>)"
+    text = repr(Tensor.zeros(2000))
+    assert "..., " in text and "shape=(2000,)" in text and len(text) < 120
