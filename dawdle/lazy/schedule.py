@@ -134,8 +134,8 @@ class _Scheduler:
             self.drafts.all[number].producers.add(home)
 
     def home(self, node: LazyBuffer, reads: Reads, waiting: set[int]) -> int | None:
-        """A draft that uses ``node`` and can store it as it goes, without waiting for another user, or for one
-        that has to be ``waiting``.
+        """A draft that uses ``node`` and can store it as it goes, without waiting for another user or for one
+        of those ``waiting`` for it.
         """
         for number, found in reads.items():
             draft = self.drafts.all[number]
