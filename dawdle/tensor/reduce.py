@@ -10,7 +10,8 @@ from dawdle.dtype import DType, int64, promote, to_dtype
 from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Dim, apply, axes_of, cast, dims, to_float, widen
+from dawdle.tensor.autograd import Composite
+from dawdle.tensor.core import Dim, apply, axes_of, cast, composite, dims, to_float, widen
 from dawdle.tensor.transcendental import exp, log
 
 if TYPE_CHECKING:
@@ -313,8 +314,15 @@ def softmax(x: Tensor, dim: int = -1, dtype: object | None = None) -> Tensor:
     x = to_float(in_dtype(x, dtype))
     axes = axes_of(dim, x, "softmax")
     wide = widen(x)
-    e = exp(ew.sub(wide, reduced(Op.AMAX, wide.detach(), axes, True)))
+    shifted = ew.sub(wide, reduced(Op.AMAX, wide.detach(), axes, True))
+    columns = axes and math.prod(x.lazy.shape[axes[0] + 1 :]) > 1
+    e = composite(Composite.EXP, _kept_exp, shifted) if columns else exp(shifted)
     return cast(ew.div(e, reduced(Op.SUM, e, axes, True)), x.lazy.dtype)
+
+
+def _kept_exp(x: Tensor) -> Tensor:
+    """Sums down columns take a kernel of their own: what that and the next one need is kept."""
+    return apply(Op.CONTIGUOUS, None, exp(x))
 
 
 @dims
