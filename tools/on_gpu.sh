@@ -15,7 +15,7 @@ mkdir -p "$results"
 "$python" -c "from dawdle.runtime.device import get_device; get_device('$device')"  # says why, if it doesn't work
 
 failed=0
-DAWDLE_TEST_DEVICES=$device "$python" -m pytest ${TESTS:-tests/tensor tests/nn tests/runtime tests/cuda} \
+DAWDLE_TEST_ALL=1 DAWDLE_TEST_DEVICES=$device "$python" -m pytest ${TESTS:-tests/tensor tests/nn tests/runtime tests/cuda} \
   2>&1 | tee "$results/tests.txt" || failed=1
 DAWDLE_DEVICE=$device "$python" examples/mnist.py --epochs 3 2>&1 | tee "$results/mnist.txt" || failed=1
 "$python" "benchmarks/$script.py" ${BENCHMARK_ARGS:-} --json "$results/benchmarks.json" \

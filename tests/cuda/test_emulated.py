@@ -4,13 +4,11 @@ emulation with threads in shuffled orders.
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from emulate import EmulationError, compiler, register, run_source
 from random_graphs import load
-from rows import ROWS
+from rows import SLOW
 from test_random_graphs import FAMILIES, assert_close, plans
 from test_tensor_ops import results
 
@@ -32,9 +30,6 @@ except CompileError as e:
     pytest.skip(str(e), allow_module_level=True)
 register()
 
-# the first shapes of each row; all, which takes half a minute more, with DAWDLE_EMULATE_ALL=1
-ALL_SHAPES = os.environ.get("DAWDLE_EMULATE_ALL") == "1"
-CASES = [(row, i) for row in ROWS for i in range(len(row.shapes) if ALL_SHAPES else 1)]
 BATCH = 32  # cases whose kernels are compiled together
 GRAPHS = 16  # of each family of dtypes
 
@@ -48,10 +43,10 @@ def device():
         yield found
 
 
-@pytest.mark.parametrize("start", range(0, len(CASES), BATCH))
+@pytest.mark.parametrize("start", range(0, len(SLOW), BATCH))
 def test_ops(start):
     """Values and gradients of every row of the table."""
-    cases = CASES[start : start + BATCH]
+    cases = SLOW[start : start + BATCH]
     mine = [results(row, which) for row, which in cases]
     with config.override(device="NUMPY"):
         oracle = [results(row, which) for row, which in cases]

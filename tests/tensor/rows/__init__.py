@@ -1,12 +1,36 @@
-"""The rows of the op table, a file for each topic; importing this imports all."""
+"""The rows of the op table, a file for each topic; importing this imports all.
+
+A case is a row and the number of one of its shapes. Where kernels are compiled fast, two of each row are
+run; elsewhere one, of each operation's first row and of a fourth of the others. DAWDLE_TEST_ALL=1: all.
+"""
 from __future__ import annotations
 
+import os
+import zlib
 from importlib import import_module
 from pkgutil import iter_modules
 
-from table import ROWS
+from table import ROWS, Row
 
-__all__ = ["ROWS"]
+__all__ = ["CASES", "FAST", "ROWS", "SLOW"]
+
+Case = tuple[Row, int]
 
 for found in iter_modules(__path__):
     import_module(f"{__name__}.{found.name}")
+
+
+def sample() -> list[Case]:
+    first = {row.name.split()[0]: row for row in reversed(ROWS)}
+    chosen = {*(row.name for row in first.values()), *(row.name for row in ROWS if drawn(row))}
+    return [(row, 0) for row in ROWS if row.name in chosen]
+
+
+def drawn(row: Row) -> bool:
+    return zlib.crc32(row.name.encode()) % 4 == 0
+
+
+CASES = [(row, which) for row in ROWS for which in range(len(row.shapes))]
+ALL = os.environ.get("DAWDLE_TEST_ALL") == "1"
+FAST = CASES if ALL else [(row, which) for row, which in CASES if which < 2]
+SLOW = CASES if ALL else sample()
