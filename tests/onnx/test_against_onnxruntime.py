@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pytest
 
-onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnx")
+
+from nodes import Row
+
 onnxruntime = pytest.importorskip("onnxruntime")
-
-from onnx import helper
-
-import dawdle.onnx
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(7)
@@ -28,48 +26,14 @@ def bytes_(*shape: int, dtype: Any = np.uint8) -> Array:
     return RNG.integers(info.min, info.max + 1, shape).astype(dtype)
 
 
-@dataclass
-class Row:
-    """One node, and what is fed to it. An input of None is left out."""
-
-    op: str
-    inputs: list[Array | None]
-    attributes: dict[str, Any] = field(default_factory=dict)
-    outputs: int = 1
-    opset: int = 22
-
-    def __str__(self) -> str:
-        shapes = "-".join("none" if x is None else "x".join(map(str, x.shape)) for x in self.inputs)
-        options = "-".join(f"{k}={v}" for k, v in self.attributes.items())
-        return f"{self.op}-{shapes}-{options}".replace(" ", "").replace("'", "")
-
-    def model(self) -> bytes:
-        names = [f"x{i}" if x is not None else "" for i, x in enumerate(self.inputs)]
-        outputs = [f"y{i}" for i in range(self.outputs)]
-        node = helper.make_node(self.op, names, outputs, **self.attributes)
-        ports = [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-            for n, x in zip(names, self.inputs, strict=True)
-            if x is not None
-        ]
-        graph = helper.make_graph(
-            [node], "g", ports, [helper.make_empty_tensor_value_info(o) for o in outputs]
-        )
-        opset = helper.make_opsetid("", self.opset)
-        return bytes(helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString())
-
-
-def check(row: Row, device: str = "NUMPY") -> None:
-    model = row.model()
+def check(row: Row) -> None:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    given = {f"x{i}": x for i, x in enumerate(row.inputs) if x is not None}
-    want = session.run(None, given)
-    got = dawdle.onnx.load(model, device=device)(**given)
-    for ours, theirs in zip(got, want, strict=True):
-        assert (ours.shape, ours.dtype.name) == (theirs.shape, theirs.dtype.name)
-        np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=2e-5)
+    session = onnxruntime.InferenceSession(row.model(), options, providers=["CPUExecutionProvider"])
+    want = session.run(None, row.given())
+    for ours, theirs in zip(row.run(), want, strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=2e-5)
 
 
 # ---- windows

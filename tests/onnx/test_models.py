@@ -16,9 +16,10 @@ import pytest
 from devices import WORKING
 
 pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
 
 import dawdle.onnx
+
+onnxruntime = pytest.importorskip("onnxruntime")
 
 DEVICE = "CPU" if "CPU" in WORKING else "NUMPY"
 TOLERANCE = 1e-3

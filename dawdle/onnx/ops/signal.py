@@ -15,6 +15,8 @@ from dawdle.tensor import Tensor
 from dawdle.tensor.core import apply
 from dawdle.tensor.movement import pad_dims
 
+DIRECT = 256  # the length up to which a Fourier transform is one product
+
 # ---- the Fourier transform
 
 
@@ -44,9 +46,39 @@ def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
     if inverse and onesided:
         if x.shape[-1] != 2:
             raise ModelError(f"{node}: the inverse of onesided spectra takes complex numbers, got {x.shape}")
-        return _product(node, moved, _real_inverse(n)).movedim(-2, axis)
-    rows = half if onesided else n
-    return _product(node, moved, _forward(n, rows, x.shape[-1], inverse)).movedim(-2, axis)
+        return _real_inverse(node, moved, n).movedim(-2, axis)
+    return _transform(node, moved, half if onesided else n, inverse).movedim(-2, axis)
+
+
+def _transform(node: Node, x: Tensor, rows: int, inverse: bool) -> Tensor:
+    """(..., rows, 2): the first ``rows`` elements of the transform of (..., n, 1 or 2).
+
+    Long ones are taken apart. Source: Cooley and Tukey, An Algorithm for the Machine Calculation of Complex
+    Fourier Series, 1965.
+    """
+    n, parts = x.shape[-2:]
+    a = _factor(n)
+    if a == 1:
+        return _product(node, x, _table(n, rows, parts, inverse))
+    b = n // a
+    lead = x.shape[:-2]
+    inner = x.reshape(*lead, a, b, parts).transpose(-2, -3)  # (..., b, a, parts): b i + j at [j, i]
+    inner = _transform(node, inner, a, inverse)
+    turns = np.outer(np.arange(b), np.arange(a)) * (2 * math.pi / n) * (1 if inverse else -1)
+    cosine, sine = (node.constant(f(turns).astype(x.dtype.compute)) for f in (np.cos, np.sin))
+    real, imaginary = inner[..., 0], inner[..., 1]
+    turned = Tensor.stack([real * cosine - imaginary * sine, real * sine + imaginary * cosine], -1)
+    outer = _transform(
+        node, turned.transpose(-2, -3), b, inverse
+    )  # (..., a, b, 2): element k + a l at [k, l]
+    return outer.transpose(-2, -3).reshape(*lead, n, 2).narrow(-2, 0, rows)
+
+
+def _factor(n: int) -> int:
+    """The largest divisor of ``n`` up to its root, 1 where a transform of that length isn't taken apart."""
+    if n <= DIRECT:
+        return 1
+    return next(a for a in range(math.isqrt(n), 0, -1) if n % a == 0)
 
 
 def _product(node: Node, x: Tensor, table: Array) -> Tensor:
@@ -57,29 +89,22 @@ def _product(node: Node, x: Tensor, table: Array) -> Tensor:
     return (flat @ matrix).reshape(*x.shape[:-2], rows, outs)
 
 
-def _angles(n: int, rows: int) -> Array:
-    """2 pi j k / n, with j k taken modulo n first so that large ones keep their precision."""
-    return np.outer(np.arange(n), np.arange(rows)) % n * (2 * math.pi / n)
+def _table(n: int, rows: int, parts: int, inverse: bool) -> Array:
+    """(n, parts, rows, 2): the real and imaginary part of each result from those of each element.
 
-
-def _forward(n: int, rows: int, parts: int, inverse: bool) -> Array:
-    """(n, parts, rows, 2): the real and imaginary part of each result from those of each element."""
-    angles = _angles(n, rows) * (1 if inverse else -1)
-    cosine, sine = np.cos(angles), np.sin(angles)
+    Products j k are taken modulo n first, so that the angles of large ones keep their precision.
+    """
+    turns = np.outer(np.arange(n), np.arange(rows)) % n * (2 * math.pi / n) * (1 if inverse else -1)
+    cosine, sine = np.cos(turns), np.sin(turns)
     table = np.stack([np.stack([cosine, sine], -1), np.stack([-sine, cosine], -1)], 1)[:, :parts]
     return table / n if inverse else table
 
 
-def _real_inverse(n: int) -> Array:
-    """(n // 2 + 1, 2, n, 1): a real signal from half of its spectrum, whose other half is the conjugate."""
-    half = n // 2 + 1
-    angles = _angles(n, n)[:half]
-    twice = np.full(half, 2.0)
-    twice[0] = 1
-    if n % 2 == 0:
-        twice[-1] = 1
-    shares = np.stack([np.cos(angles), -np.sin(angles)], 1) * twice[:, None, None] / n
-    return np.asarray(shares[..., None])
+def _real_inverse(node: Node, x: Tensor, n: int) -> Tensor:
+    """(..., n, 1): a real signal from the first half of its spectrum, whose other half is the conjugate."""
+    rest = n - x.shape[-2]
+    conjugate = x[..., 1 : rest + 1, :].flip(-2) * node.constant(np.array([1, -1], x.dtype.compute))
+    return _transform(node, Tensor.cat([x, conjugate], -2), n, inverse=True)[..., :1]
 
 
 @operator("STFT", since=17, host=(1, 3))
@@ -94,7 +119,7 @@ def stft(
     frames = frames if window is None else frames * window
     onesided = node.flag("onesided", 1) and parts == 1
     rows = n // 2 + 1 if onesided else n
-    return _product(node, frames.movedim(1, -1), _forward(n, rows, parts, inverse=False))
+    return _transform(node, frames.movedim(1, -1), rows, inverse=False)
 
 
 # ---- windows

@@ -1,0 +1,159 @@
+"""Operators that neither onnx's suite nor onnxruntime settle: transforms of any length, random numbers,
+gradients, running statistics.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from nodes import Row
+from onnx import TensorProto, helper
+
+import dawdle.onnx
+from dawdle.errors import ModelError, ShapeError
+
+RNG = np.random.default_rng(3)
+TRAINING = "ai.onnx.preview.training"
+
+
+def normal(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+# ---- Fourier transforms
+
+
+def complex_(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return x[..., 0] + 1j * x[..., 1]
+
+
+@pytest.mark.parametrize("n", [1, 7, 16, 255, 257, 300, 2018, 4096])  # up to 256 at once, a prime, products
+def test_fourier_transforms(n: int) -> None:
+    real, numbers = normal(2, n, 1), normal(2, n, 2)
+    for x, given in ((real[..., 0], real), (complex_(numbers), numbers)):
+        (y,) = Row("DFT", [given]).run()
+        np.testing.assert_allclose(complex_(y), np.fft.fft(x), atol=1e-4)
+        (y,) = Row("DFT", [given], {"inverse": 1}).run()
+        np.testing.assert_allclose(complex_(y), np.fft.ifft(x), atol=1e-5)
+    (y,) = Row("DFT", [real], {"onesided": 1}).run()
+    np.testing.assert_allclose(complex_(y), np.fft.rfft(real[..., 0]), atol=1e-4)
+    length = np.array(n, np.int64)
+    half = normal(2, n // 2 + 1, 2)
+    (y,) = Row("DFT", [half, length], {"onesided": 1, "inverse": 1}).run()
+    np.testing.assert_allclose(y[..., 0], np.fft.irfft(complex_(half), n), atol=1e-5)
+
+
+@pytest.mark.parametrize("length", [5, 12])
+def test_fourier_transform_cuts_and_fills(length: int) -> None:
+    x = normal(8, 3, 2)
+    (y,) = Row("DFT", [x, np.array(length, np.int64), np.array(0, np.int64)]).run()
+    np.testing.assert_allclose(complex_(y), np.fft.fft(complex_(x), length, axis=0), atol=1e-5)
+
+
+# ---- random numbers
+
+SHAPE = (200, 100)
+LIKE = np.zeros(SHAPE, np.float32)
+DRAWS = {
+    "RandomNormal": ([], {"shape": list(SHAPE), "mean": 2.0, "scale": 3.0}, 2.0, 3.0),
+    "RandomNormalLike": ([LIKE], {"mean": 2.0, "scale": 3.0}, 2.0, 3.0),
+    "RandomUniform": ([], {"shape": list(SHAPE), "low": -1.0, "high": 3.0}, 1.0, 4 / 12**0.5),
+    "RandomUniformLike": ([LIKE], {"low": -1.0, "high": 3.0}, 1.0, 4 / 12**0.5),
+    "Bernoulli": ([LIKE + 0.25], {}, 0.25, 0.1875**0.5),
+    "Multinomial": (
+        [np.log([[1.0, 2.0, 1.0]] * 200).astype(np.float32)],
+        {"sample_size": 100},
+        1.0,
+        0.5**0.5,
+    ),
+}
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+@pytest.mark.parametrize("op", DRAWS)
+def test_random_numbers(op: str, seeded: bool) -> None:
+    inputs, attributes, mean, deviation = DRAWS[op]
+    row = Row(op, inputs, {**attributes, **({"seed": 1.5} if seeded else {})})
+    model = dawdle.onnx.load(row.model(), device="NUMPY")
+    first, second = (model(**row.given())[0].numpy() for _ in range(2))
+    assert first.shape == SHAPE
+    assert first.mean() == pytest.approx(mean, abs=0.05)
+    assert first.std() == pytest.approx(deviation, rel=0.03)
+    assert np.array_equal(first, second) == seeded  # a seed belongs to the node: each call draws the same
+
+
+def test_dropout_in_training() -> None:
+    x, ratio, training = normal(100, 100) + 9, np.array(0.25, np.float32), np.array(True)
+    y, kept = Row("Dropout", [x, ratio, training], outputs=2).run()
+    assert kept.mean() == pytest.approx(0.75, abs=0.03)
+    np.testing.assert_allclose(y, np.where(kept, x / 0.75, 0), rtol=1e-6)
+
+
+# ---- training
+
+
+def test_running_statistics() -> None:
+    x, scale, bias, mean, variance = normal(4, 3, 5) * 2 + 1, normal(3), normal(3), normal(3), abs(normal(3))
+    attributes = {"training_mode": 1, "momentum": 0.8}
+    y, mean_after, variance_after = Row(
+        "BatchNormalization", [x, scale, bias, mean, variance], attributes, 3
+    ).run()
+    here, spread = x.mean((0, 2)), x.var((0, 2))
+    want = (x - here[:, None]) / np.sqrt(spread + 1e-5)[:, None] * scale[:, None] + bias[:, None]
+    np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(mean_after, mean * 0.8 + here * 0.2, rtol=1e-4)
+    np.testing.assert_allclose(variance_after, variance * 0.8 + spread * 0.2, rtol=1e-4)
+
+
+def gradient_model() -> bytes:
+    """y = tanh(w @ x + 1) * w, and its gradient by w."""
+    nodes = [
+        helper.make_node("MatMul", ["w", "x"], ["product"]),
+        helper.make_node("Add", ["product", "one"], ["sum"]),
+        helper.make_node("Tanh", ["sum"], ["bent"]),
+        helper.make_node("Mul", ["bent", "w"], ["y"]),
+        helper.make_node("Gradient", ["w", "x"], ["slope"], domain=TRAINING, xs=["w"], zs=["x"], y="y"),
+    ]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 2]) for n in ("w", "x")]
+    results = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2, 2]) for n in ("y", "slope")]
+    one = helper.make_tensor("one", TensorProto.FLOAT, [], [1.0])
+    graph = helper.make_graph(nodes, "g", ports, results, [one])
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(TRAINING, 1)]
+    return bytes(helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString())
+
+
+def test_gradient() -> None:
+    w, x = normal(2, 2), normal(2, 2)
+    y, slope = (t.numpy() for t in dawdle.onnx.load(gradient_model(), device="NUMPY")(w, x))
+    bent = np.tanh(w @ x + 1)
+    np.testing.assert_allclose(y, bent * w, rtol=1e-5)
+    np.testing.assert_allclose(slope, bent + (w * (1 - bent**2)) @ x.T, rtol=1e-4)
+
+
+# ---- mistakes
+
+
+def test_unknown_activation() -> None:
+    row = Row(
+        "RNN",
+        [normal(2, 1, 3), normal(1, 4, 3), normal(1, 4, 4)],
+        {"hidden_size": 4, "activations": ["Cosh"]},
+    )
+    with pytest.raises(ModelError, match="unknown activation 'cosh'"):
+        row.run()
+
+
+def test_scale_that_fits_nothing() -> None:
+    row = Row("DequantizeLinear", [np.zeros((4, 5), np.uint8), np.ones(3, np.float32)], {"axis": 1})
+    with pytest.raises(ShapeError, match="fits neither axis 1 of"):
+        row.run()
+
+
+def test_resize_without_a_size() -> None:
+    with pytest.raises(ModelError, match="neither scales nor sizes"):
+        Row("Resize", [normal(1, 1, 2, 2)], opset=13).run()
