@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
-from dawdle.errors import DawdleError, ShapeError
+from dawdle.errors import ArgumentError, DawdleError, ShapeError
 from dawdle.nn import functional as F
 from dawdle.nn import init
 from dawdle.nn.module import Module, Parameter
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.elementwise import where
+from dawdle.tensor.windows import paddings
+
+PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 class Identity(Module):
@@ -75,7 +78,8 @@ class Linear(Module):
 class _Conv(Module):
     """Common part of the convolutions; ``weight`` (out, in/groups, *kernel), initialised as Linear's."""
 
-    spatial = 0
+    spatial: ClassVar[int]
+    function: ClassVar[Callable[..., Tensor]]
     weight: Parameter
     bias: Parameter | None
 
@@ -89,6 +93,7 @@ class _Conv(Module):
         dilation: int | Sequence[int] = 1,
         groups: int = 1,
         bias: bool = True,
+        padding_mode: str = "zeros",
         device: str | None = None,
         dtype: Any = None,
     ) -> None:
@@ -101,6 +106,9 @@ class _Conv(Module):
         self.kernel_size, self.stride = per_axis(kernel_size, self.spatial), per_axis(stride, self.spatial)
         self.padding = padding if isinstance(padding, str) else per_axis(padding, self.spatial)
         self.dilation = per_axis(dilation, self.spatial)
+        if padding_mode not in PADDING_MODES:
+            raise ArgumentError(f"padding_mode {padding_mode!r} is unknown; use {', '.join(PADDING_MODES)}")
+        self.padding_mode = padding_mode
         self.weight = empty_parameter((out_channels, in_channels // groups, *self.kernel_size), device, dtype)
         self.register_parameter("bias", empty_parameter((out_channels,), device, dtype) if bias else None)
         self.reset_parameters()
@@ -108,6 +116,14 @@ class _Conv(Module):
     def reset_parameters(self) -> None:
         """Draw the initial values anew."""
         _reset_weight_and_bias(self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        padding: Any = self.padding
+        if self.padding_mode != "zeros":
+            span = [(k - 1) * d + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True)]
+            pairs = [(0, 0)] * (len(x.shape) - self.spatial) + paddings(padding, self.spatial, span)
+            x, padding = x.pad(pairs, self.padding_mode), 0
+        return self.function(x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def extra_repr(self) -> str:
         text = (
@@ -118,34 +134,29 @@ class _Conv(Module):
         if self.dilation != (1,) * self.spatial:
             text += f", dilation={self.dilation}"
         text += "" if self.groups == 1 else f", groups={self.groups}"
-        return text + ("" if self.bias is not None else ", bias=False")
+        text += "" if self.bias is not None else ", bias=False"
+        return text + ("" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}")
 
 
 class Conv1d(_Conv):
     """:func:`functional.conv1d` with its weights: (N, in, L) → (N, out, L')."""
 
     spatial = 1
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.conv1d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    function = staticmethod(F.conv1d)
 
 
 class Conv2d(_Conv):
     """:func:`functional.conv2d` with its weights: (N, in, H, W) → (N, out, H', W')."""
 
     spatial = 2
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.conv2d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    function = staticmethod(F.conv2d)
 
 
 class Conv3d(_Conv):
     """:func:`functional.conv3d` with its weights: (N, in, D, H, W) → (N, out, D', H', W')."""
 
     spatial = 3
-
-    def forward(self, x: Tensor) -> Tensor:
-        return F.conv3d(x, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+    function = staticmethod(F.conv3d)
 
 
 class _ConvTranspose(_Conv):
@@ -166,8 +177,9 @@ class _ConvTranspose(_Conv):
         dtype: Any = None,
     ) -> None:
         super().__init__(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias, device, dtype
-        )
+            in_channels, out_channels, kernel_size, stride, padding, dilation, groups, bias,
+            device=device, dtype=dtype,
+        )  # fmt: skip
         self.output_padding = per_axis(output_padding, self.spatial)
         shape = (in_channels, out_channels // groups, *self.kernel_size)
         self.weight = empty_parameter(shape, device, dtype)
@@ -184,6 +196,12 @@ class _ConvTranspose(_Conv):
         least = [(n - 1) * s - 2 * p + d * (k - 1) + 1 for n, s, p, d, k in rows]
         return tuple(wanted - size for wanted, size in zip(output_size[-self.spatial :], least, strict=True))
 
+    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
+        extra = self._output_padding(x, output_size)
+        return self.function(
+            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
+        )
+
     def extra_repr(self) -> str:
         text = super().extra_repr()
         extra = self.output_padding
@@ -194,36 +212,21 @@ class ConvTranspose1d(_ConvTranspose):
     """:func:`functional.conv_transpose1d` with its weights: (N, in, L) → (N, out, L')."""
 
     spatial = 1
-
-    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        extra = self._output_padding(x, output_size)
-        return F.conv_transpose1d(
-            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )
+    function = staticmethod(F.conv_transpose1d)
 
 
 class ConvTranspose2d(_ConvTranspose):
     """:func:`functional.conv_transpose2d` with its weights: (N, in, H, W) → (N, out, H', W')."""
 
     spatial = 2
-
-    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        extra = self._output_padding(x, output_size)
-        return F.conv_transpose2d(
-            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )
+    function = staticmethod(F.conv_transpose2d)
 
 
 class ConvTranspose3d(_ConvTranspose):
     """:func:`functional.conv_transpose3d` with its weights: (N, in, D, H, W) → (N, out, D', H', W')."""
 
     spatial = 3
-
-    def forward(self, x: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
-        extra = self._output_padding(x, output_size)
-        return F.conv_transpose3d(
-            x, self.weight, self.bias, self.stride, self.padding, extra, self.groups, self.dilation
-        )
+    function = staticmethod(F.conv_transpose3d)
 
 
 class Embedding(Module):

@@ -238,7 +238,7 @@ def logdet(x: Tensor) -> Tensor:
 # ---- factors
 
 
-def cholesky(x: Tensor, *, upper: bool = False) -> Tensor:
+def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     """The lower triangular L with ``L @ L.mT = x`` for symmetric positive definite (..., n, n), of which the
     lower triangle is read; with ``upper`` its transpose. Raises LinAlgError for others. LAPACK on the host.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
-from dawdle.tensor.core import apply
+from dawdle.tensor.core import apply, axis_of
 from dawdle.tensor.linalg import contract
 from dawdle.tensor.movement import diagonal
 from dawdle.tensor.reduce import any as any_of
@@ -192,10 +192,16 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
         pairs = (list(range(-dims, 0)), list(range(dims)))
     else:
         pairs = tuple([d] if isinstance(d, int) else list(d) for d in dims)  # type: ignore[assignment]
-    axes = [[d % max(len(shape), 1) for d in named] for named, shape in zip(pairs, shapes, strict=True)]
-    sizes = [[shape[d] for d in named if d < len(shape)] for named, shape in zip(axes, shapes, strict=True)]
-    if sizes[0] != sizes[1] or len(axes[0]) > min(map(len, shapes)):
-        raise ShapeError(f"tensordot over dims {dims} of shapes {shapes[0]} and {shapes[1]}: sizes differ")
+    wrong = f"tensordot over dims {dims} of shapes {shapes[0]} and {shapes[1]}"
+    if any(len(named) > len(shape) for named, shape in zip(pairs, shapes, strict=True)):
+        raise ShapeError(f"{wrong}: there are fewer")
+    axes = [
+        [axis_of(d, len(shape), "tensordot", shape) for d in named]
+        for named, shape in zip(pairs, shapes, strict=True)
+    ]
+    sizes = [[shape[d] for d in named] for named, shape in zip(axes, shapes, strict=True)]
+    if sizes[0] != sizes[1] or any(len(set(named)) < len(named) for named in axes):
+        raise ShapeError(f"{wrong}: sizes differ, or one is named twice")
     names = "".join(map(chr, range(0x100, 0x100 + len(shapes[0]) + len(shapes[1]))))
     left, right = names[: len(shapes[0])], list(names[len(shapes[0]) :])
     for i, j in zip(*axes, strict=True):

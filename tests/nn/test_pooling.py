@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dawdle import Tensor, config, nn
+from dawdle.errors import ArgumentError
 
 torch = pytest.importorskip("torch")
 
@@ -83,3 +84,19 @@ def test_the_size_of_a_transposed_convolution_can_be_asked_for():
     got = ours(Tensor(X[2]), output_size=(18, 13))
     expected = theirs(torch.tensor(X[2]), output_size=(18, 13))
     np.testing.assert_allclose(got.numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+@pytest.mark.parametrize("n, padding", [(1, 2), (2, (1, 2)), (3, 1), (2, "same")])
+def test_convolutions_pad_from_the_image_itself(mode, n, padding):
+    options = {"padding": padding, "padding_mode": mode}
+    ours, theirs = (getattr(library, f"Conv{n}d")(4, 3, 3, **options) for library in (nn, torch.nn))
+    theirs.load_state_dict({k: torch.tensor(v.numpy()) for k, v in ours.state_dict().items()})
+    got, expected = ours(Tensor(X[n])), theirs(torch.tensor(X[n]))
+    np.testing.assert_allclose(got.numpy(), expected.detach().numpy(), rtol=1e-4, atol=1e-5)
+    assert repr(ours).endswith(f"padding_mode={mode})")
+
+
+def test_unknown_padding_modes():
+    with pytest.raises(ArgumentError, match="use zeros, reflect"):
+        nn.Conv2d(1, 1, 3, padding_mode="mirror")

@@ -104,7 +104,8 @@ for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf):
              lambda x, p=order: theirs.matrix_norm(x, p, (2, 0), keepdim=True), (((2, 3, 4),),))  # fmt: skip
 for order in (None, 2, -2, "fro", 1):  # of the last two PyTorch's gradient is broken
     matrices(f"cond {order}", lambda x, p=order: ours.cond(regular(x), p),
-             lambda x, p=order: theirs.cond(regular(x), p), SQUARE[:2], gradient=order not in ("fro", 1))  # fmt: skip
+             lambda x, p=order: theirs.cond(regular(x), p), SQUARE[:2],
+             gradient=order not in ("fro", 1))  # fmt: skip
 matrices("linalg.norm", ours.norm, lambda x: theirs.norm(x), (((3, 4),), ((2, 3, 2),)))
 matrices("linalg.norm nuc", lambda x: ours.norm(x, "nuc"), lambda x: theirs.norm(x, "nuc"), OBLONG[:1])
 matrices("linalg.norm 3", lambda x: ours.norm(x, 3, dim=1), lambda x: theirs.norm(x, 3, dim=1), OBLONG[:2])

@@ -71,6 +71,7 @@ row("einsum int", lambda a: Tensor.einsum("ij->j", a), lambda a: np.einsum("ij->
     domain="int", gradient=False)  # fmt: skip
 row("einsum bool", lambda a, b: Tensor.einsum("ij,j->i", a, b), lambda a, b: np.einsum("ij,j->i", a, b),
     shapes=(((2, 3), (3,)),), domain="bits", gradient=False)  # fmt: skip
+NOTHING = np.array([[0, 1], [-np.inf, -np.inf], [-np.inf, 0]], np.float32)
 ATTEND = (((2, 3, 5, 4), (2, 3, 6, 4), (2, 3, 6, 7)),)
 row("attention", Tensor.scaled_dot_product_attention, None, lambda q, k,
     v: F.scaled_dot_product_attention(q, k, v),
@@ -78,6 +79,17 @@ row("attention", Tensor.scaled_dot_product_attention, None, lambda q, k,
 row("attention causal", lambda q, k, v: q.scaled_dot_product_attention(k, v, is_causal=True), None,
     lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), shapes=(((1, 2, 5, 4),) * 3,
         ))  # fmt: skip
+row("attention bool mask", lambda q, k, v, m: q.scaled_dot_product_attention(k, v, attn_mask=m), None,
+    lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m),
+    shapes=((*ATTEND[0], (5, 6)), ((1, 3, 4), (1, 2, 4), (1, 2, 5), (3, 2))),
+    domain=("normal", "normal", "normal", "bits"))  # fmt: skip
+row("attention nothing allowed", lambda q, k, v: q.scaled_dot_product_attention(
+    k, v, attn_mask=Tensor(NOTHING)), None, lambda q, k, v: F.scaled_dot_product_attention(
+    q, k, v, attn_mask=torch.tensor(NOTHING).to(q.dtype)),
+    shapes=(((2, 3, 4), (2, 2, 4), (2, 2, 5)),))  # fmt: skip
+row("attention groups", lambda q, k, v: q.scaled_dot_product_attention(k, v, enable_gqa=True), None,
+    lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+    shapes=(((2, 4, 3, 4), (2, 2, 5, 4), (2, 2, 5, 3)),))  # fmt: skip
 row("attention mask", lambda q, k, v, m: q.scaled_dot_product_attention(k, v, attn_mask=m), None,
     lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), shapes=((*ATTEND[0], (5, 6)),
         ))  # fmt: skip
