@@ -351,6 +351,7 @@ def gradient(f, at):
 
 
 @pytest.mark.parametrize("f, at, expected", [
+    (lambda x: x.max(), [2, NAN, NAN], [0, 0.5, 0.5]), (lambda x: x.median(), [2, NAN, 1], [0, 1, 0]),
     (lambda x: x.max(), [2, 1, 2], [0.5, 0, 0.5]), (lambda x: x.max(0).values, [2, 1, 2], [1, 0, 0]),
     (lambda x: x.min(), [2, 1, 1], [0, 0.5, 0.5]), (lambda x: x.min(0).values, [2, 1, 1], [0, 1, 0]),
     (lambda x: x.median(), [2, 2, 3], [0.5, 0.5, 0]), (lambda x: x.median(0).values, [2, 2, 3], [0, 1, 0]),
