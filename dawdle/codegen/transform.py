@@ -147,7 +147,8 @@ def merge(k: Kernel, a: Range, b: Range, name: str = "") -> tuple[Kernel, Range]
             return expr.reduce(e.arg[0], e.src[0], [r for r in e.arg[1] if r is not b])
         return e
 
-    return _map_exprs(k.with_(ranges=ranges), rule, note).with_(applied=k.applied), both
+    stages = tuple(replace(s, at=both) if s.at in (a, b) else s for s in k.stages)
+    return _map_exprs(k.with_(ranges=ranges, stages=stages), rule, note).with_(applied=k.applied), both
 
 
 def reorder(k: Kernel, order: Iterable[Range]) -> Kernel:
