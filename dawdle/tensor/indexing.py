@@ -201,15 +201,17 @@ def index_tensor(x: Tensor, k: Operand, axis: int, what: str) -> Tensor:
     return type(x)._of(np.where(array < 0, array + n, array).astype(np.int64), x.lazy.device)
 
 
-def checked(places: Tensor, n: int, what: str) -> Tensor:
-    """``places`` itself, whose elements must be in [-n, n) when they are computed.
+def checked(places: Tensor, n: int, what: str, least: int | None = None) -> Tensor:
+    """``places`` itself, whose elements must be in [least, n) when they are computed; ``least`` is -n by
+    default.
 
     With ``DAWDLE_CHECK=0`` nothing is checked. Then an index out of range reads 0 or another element of the
     tensor, and writes nothing or to another place in it, but never outside of its memory.
     """
     if not current().check or not places.lazy.size:
         return places
-    return apply(Op.CHECK, (0 if places.lazy.dtype.kind == "u" else -n, n, what), places)
+    low = 0 if places.lazy.dtype.kind == "u" else -n if least is None else least
+    return apply(Op.CHECK, (low, n, what), places)
 
 
 def wrap_negative(index: Tensor, n: int) -> Tensor:

@@ -10,7 +10,7 @@ from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import Dim, apply, axis_of, cast, constant, dims, to_float, widen
-from dawdle.tensor.indexing import wrap_negative
+from dawdle.tensor.indexing import checked, wrap_negative
 from dawdle.tensor.reduce import log_softmax, mean, shifted_logsumexp
 from dawdle.tensor.transcendental import rsqrt
 
@@ -95,10 +95,14 @@ def _labels(x: Tensor, target: Tensor, axis: int, what: str) -> None:
         raise DTypeError(f"{what}: labels must be integers, got {target.lazy.dtype.name}; cast with .long()")
 
 
-def _picked(x: Tensor, target: Tensor, axis: int) -> Tensor:
-    """``x`` at each label, without the class axis."""
+def _picked(x: Tensor, target: Tensor, axis: int, ignore_index: int | None, what: str) -> Tensor:
+    """``x`` at each label, without the class axis. Computing it raises IndexingError for a label that is no
+    class, but for ``ignore_index``.
+    """
     shape = target.lazy.shape
-    index = apply(Op.RESHAPE, (*shape[:axis], 1, *shape[axis:]), wrap_negative(target, x.lazy.shape[axis]))
+    labels = target if ignore_index is None else ew.where(ew.eq(target, ignore_index), 0, target)
+    labels = checked(labels, x.lazy.shape[axis], what, least=0)
+    index = apply(Op.RESHAPE, (*shape[:axis], 1, *shape[axis:]), labels)
     return apply(Op.RESHAPE, shape, apply(Op.GATHER, axis, x, index))
 
 
@@ -140,7 +144,8 @@ def nll_loss(
     """
     axis = min(1, len(x.lazy.shape) - 1)
     _labels(x, target, axis, "nll_loss")
-    return _weighted(ew.neg(_picked(x, target, axis)), target, weight, ignore_index, reduction)
+    picked = _picked(x, target, axis, ignore_index, "nll_loss")
+    return _weighted(ew.neg(picked), target, weight, ignore_index, reduction)
 
 
 def cross_entropy(
@@ -190,7 +195,7 @@ def _hard_cross_entropy(
     _labels(x, target, axis, "cross_entropy")
     dtype, x = x.lazy.dtype, widen(to_float(x))
     total, top = (apply(Op.RESHAPE, target.lazy.shape, t) for t in shifted_logsumexp(x, (axis,)))
-    losses = ew.sub(total, ew.sub(_picked(x, target, axis), top))
+    losses = ew.sub(total, ew.sub(_picked(x, target, axis, ignore_index, "cross_entropy"), top))
     if not smoothing:
         return _rounded(_weighted(losses, target, weight, ignore_index, reduction), dtype)
     hard = _weighted(losses, target, weight, ignore_index, reduction)

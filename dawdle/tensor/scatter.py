@@ -25,7 +25,7 @@ from dawdle.tensor.core import (
     expand_to,
     is_scalar,
 )
-from dawdle.tensor.indexing import getitem, index_tensor, replaced
+from dawdle.tensor.indexing import checked, getitem, index_tensor, replaced
 from dawdle.tensor.movement import diagonal
 
 if TYPE_CHECKING:
@@ -205,8 +205,7 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     _integers(x, "one_hot")
     if num_classes < 0:
         num_classes = int(x.numpy().max(initial=-1)) + 1
-    if x.lazy.size:
-        x = apply(Op.CHECK, (0, num_classes, "one_hot"), x)
+    x = checked(x, num_classes, "one_hot", least=0)
     classes = type(x)._iota(num_classes, x.lazy.dtype, x.lazy.device)
     return cast(ew.eq(apply(Op.RESHAPE, (*x.lazy.shape, 1), x), classes), int64)
 

@@ -254,3 +254,13 @@ def test_printing_names_where_a_value_comes_from_and_leaves_out_the_middle():
     assert repr(x * 2) == "Tensor([2., 4.], dtype=float32, grad_fn=<mul>)"
     text = repr(Tensor.zeros(2000))
     assert "..., " in text and "shape=(2000,)" in text and len(text) < 120
+
+
+@pytest.mark.parametrize("loss", ["cross_entropy", "nll_loss"])
+def test_labels_that_are_no_classes_raise(loss):
+    x = Tensor([[0.5, 1.0, -1.0], [2.0, 0.0, 1.0]]).log_softmax(1)
+    assert np.isfinite(getattr(x, loss)(Tensor([2, -100])).item())
+    for bad in (3, -1):
+        with pytest.raises(IndexingError,
+        match=f"{loss}: index {bad} is out of range for a dimension of size 3"):
+            getattr(x, loss)(Tensor([bad, 0])).item()
