@@ -164,7 +164,8 @@ def build_plan(
         end_of_kernels()
         steps.append(HostStep(_value(step.output, places), tuple(_value(x, places) for x in step.inputs)))
     end_of_kernels()
-    plan = Plan(len(leaves), tuple(places.fresh), places.memory.size, tuple(steps), tuple(places.outputs))
+    arena = max(places.memory.size, 1) if places.memory.offsets else 0  # what has no elements lies in it, too
+    plan = Plan(len(leaves), tuple(places.fresh), arena, tuple(steps), tuple(places.outputs))
     return plan, origins
 
 

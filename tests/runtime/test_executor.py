@@ -225,6 +225,14 @@ def test_custom_functions_run_between_kernels(device):
     np.testing.assert_array_equal(load(middle), np.sort(load(x) * 2, axis=1))
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_custom_functions_take_temporaries_without_elements(device):
+    x = leaf(np.zeros((0, 3), np.float32), device)
+    y = build.custom(lambda a: a.sum(0, keepdims=True), double(x), shape=(1, 3), dtype=float32)
+    realize([y])
+    np.testing.assert_array_equal(load(y), np.zeros((1, 3)))
+
+
 def test_custom_in_bfloat16_and_its_errors():
     x = leaf(to_storage(np.array([1.5, -2.0], np.float32), bfloat16), dtype=bfloat16)
     y = build.custom(lambda a: -a, x, shape=(2,), dtype=bfloat16)

@@ -73,7 +73,8 @@ def test_importers_before_version_1_get_a_copy(options):
     capsule = x.__dlpack__(**options)
     assert '"dltensor"' in repr(capsule)
     y = Tensor.from_dlpack(capsule)
-    assert address(y) != address(x) and y.tolist() == [1, 2]
+    assert y.tolist() == [1, 2]
+    assert address(y) != address(x) or not get_device(x.device).host_memory
     with pytest.raises(InterchangeError, match=r"before 1\.0"):
         x.__dlpack__(copy=False, **options)
 
