@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("onnx")
 
 from nodes import Row
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import dawdle.onnx
 from dawdle.errors import ModelError, ShapeError
@@ -133,6 +133,26 @@ def test_gradient() -> None:
     bent = np.tanh(w @ x + 1)
     np.testing.assert_allclose(y, bent * w, rtol=1e-5)
     np.testing.assert_allclose(slope, bent + (w * (1 - bent**2)) @ x.T, rtol=1e-4)
+
+
+def test_gradient_through_many_steps() -> None:
+    """Long recurrences replay one step, but not where gradients are wanted."""
+    weights = {"w": normal(1, 12, 2), "r": normal(1, 12, 12) / 5}
+    nodes = [
+        helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=12),
+        helper.make_node("Gradient", ["x"], ["slope"], domain=TRAINING, xs=["x"], y="y"),
+    ]
+    port = helper.make_tensor_value_info("x", TensorProto.FLOAT, [20, 1, 2])
+    results = [helper.make_empty_tensor_value_info(n) for n in ("y", "slope")]
+    constants = [numpy_helper.from_array(v, n) for n, v in weights.items()]
+    graph = helper.make_graph(nodes, "g", [port], results, constants)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid(TRAINING, 1)]
+    source = helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString()
+    model = dawdle.onnx.load(source, device="NUMPY")
+    x, direction = normal(20, 1, 2), normal(20, 1, 2)
+    slope = model(x)["slope"].numpy()
+    sums = [model(x + step * direction)["y"].numpy().astype(np.float64).sum() for step in (-0.01, 0.01)]
+    assert (slope * direction).sum() == pytest.approx((sums[1] - sums[0]) / 0.02, rel=1e-2)
 
 
 # ---- mistakes

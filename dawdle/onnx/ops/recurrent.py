@@ -7,19 +7,25 @@ directions take their steps together, the backward one on reversed inputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from dawdle.errors import ModelError
 from dawdle.onnx.registry import Node, operator
+from dawdle.runtime.cache import Cache
+from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
 
-Activation = Callable[[Tensor], Tensor]
 State = tuple[Tensor, ...]
-Step = Callable[["Cell", Tensor, State], State]
+Weights = dict[
+    str, Tensor
+]  # "recurrence" (D, gates * H, H); maybe "bias" (D, 1, gates * H), which belongs to it
+# alone, and "peepholes" (D, 1, 3 * H)
+Step = Callable[["Cell", Weights, Tensor, State], State]
 
 # name -> (function of x, alpha and beta; the default of alpha; that of beta)
 ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float | None, float | None]] = {
@@ -37,11 +43,21 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float | N
 }
 
 
+_steps: Cache[Hashable, Callable[..., Any]] = Cache("recurrent steps", 64)
+
+
+def _index(node: Node, t: int, times: int) -> Tensor | None:
+    """``t`` in memory: a number would make each step a kernel of its own. None where there is only one."""
+    return node.constant(np.full(1, t)) if times > 1 else None
+
+
+def _row(table: Tensor, t: Tensor | None) -> Tensor:
+    return table[0] if t is None else table[t][0]
+
+
 def at_time(node: Node, table: Tensor, t: int) -> Tensor:
-    """``table[t]``, by an index in memory: a number would make each step a kernel of its own."""
-    if table.shape[0] == 1:
-        return table[0]
-    return table[node.constant(np.full(1, t))][0]
+    """``table[t]``, so that all steps are the same kernels."""
+    return _row(table, _index(node, t, table.shape[0]))
 
 
 def unrolls(times: int) -> bool:
@@ -63,7 +79,7 @@ class Function:
         return ACTIVATIONS[self.name][0](x, self.alpha, self.beta)
 
 
-def _activations(node: Node, default: Sequence[str], directions: int) -> list[Activation]:
+def _activations(node: Node, default: Sequence[str], directions: int) -> tuple[Activation, ...]:
     """The functions of a step, each for all directions. Those with parameters take the next of
     ``activation_alpha`` and ``activation_beta``.
     """
@@ -80,24 +96,30 @@ def _activations(node: Node, default: Sequence[str], directions: int) -> list[Ac
         b = betas.pop(0) if betas and beta is not None else beta or 0.0
         gate = i % len(default) < 2  # the third, an LSTM's output, isn't clipped: so does onnxruntime read it
         functions.append(Function(name, a, b, node.float("clip", None) if gate else None))
-    return [_for_each_direction(functions[i :: len(default)]) for i in range(len(default))]
+    places = [tuple(functions[i :: len(default)]) for i in range(len(default))]
+    return tuple(same[0] if len(set(same)) == 1 else Each(same) for same in places)
 
 
-def _for_each_direction(functions: Sequence[Function]) -> Activation:
-    """One function for (D, ...), from one for each direction."""
-    if len(set(functions)) == 1:
-        return functions[0]
-    return lambda x: Tensor.cat([f(part) for f, part in zip(functions, x.split(1, 0), strict=True)])
+@dataclass(frozen=True)
+class Each:
+    """An activation of its own for each direction, on (D, ...)."""
+
+    functions: tuple[Function, ...]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        parts = zip(self.functions, x.split(1, 0), strict=True)
+        return Tensor.cat([f(part) for f, part in parts])
+
+
+Activation = Function | Each
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a step needs: for D directions, and activations that they share."""
+    """What a step does, beside its weights."""
 
-    activations: list[Activation]
-    recurrence: Tensor  # (D, H, gates * H)
-    bias: Tensor | None  # (D, 1, gates * H), of the recurrence alone
-    peepholes: Tensor | None  # (D, 1, 3 * H)
+    step: Step
+    activations: tuple[Activation, ...]
     input_forget: bool
     hidden: int
 
@@ -106,45 +128,46 @@ class Cell:
         return t.split(self.hidden, -1)
 
 
-def _rnn_step(cell: Cell, inputs: Tensor, state: State) -> State:
+def _rnn_step(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     (f,) = cell.activations
-    return (f(inputs + state[0] @ cell.recurrence),)
+    return (f(inputs + state[0] @ weights["recurrence"].mT),)
 
 
-def _gru_step(cell: Cell, inputs: Tensor, state: State) -> State:
+def _gru_step(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     f, g = cell.activations
     (h,) = state
     update, reset, new = cell.gates(inputs)
-    both, last = cell.recurrence.split((2 * cell.hidden, cell.hidden), -1)
+    both, last = weights["recurrence"].mT.split((2 * cell.hidden, cell.hidden), -1)
     from_update, from_reset = cell.gates(h @ both)
     z = f(update + from_update)
     candidate = g(new + (f(reset + from_reset) * h) @ last)
     return ((1 - z) * candidate + z * h,)
 
 
-def _gru_step_reset_after(cell: Cell, inputs: Tensor, state: State) -> State:
+def _gru_step_reset_after(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     """With linear_before_reset: the reset gate scales the product instead of its operand."""
     f, g = cell.activations
     (h,) = state
     update, reset, new = cell.gates(inputs)
-    product = h @ cell.recurrence
-    from_update, from_reset, from_new = cell.gates(product if cell.bias is None else product + cell.bias)
+    product = h @ weights["recurrence"].mT
+    product = product + weights["bias"] if "bias" in weights else product
+    from_update, from_reset, from_new = cell.gates(product)
     z = f(update + from_update)
     candidate = g(new + f(reset + from_reset) * from_new)
     return ((1 - z) * candidate + z * h,)
 
 
-def _lstm_step(cell: Cell, inputs: Tensor, state: State) -> State:
+def _lstm_step(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     f, g, h = cell.activations
     hidden, memory = state
-    i, o, forget, new = cell.gates(inputs + hidden @ cell.recurrence)
-    if cell.peepholes is not None:
-        to_i, to_o, to_forget = cell.gates(cell.peepholes)
-        i, forget = i + to_i * memory, forget + to_forget * memory
+    i, o, forget, new = cell.gates(inputs + hidden @ weights["recurrence"].mT)
+    peepholes = cell.gates(weights["peepholes"]) if "peepholes" in weights else None
+    if peepholes is not None:
+        i, forget = i + peepholes[0] * memory, forget + peepholes[2] * memory
     i = f(i)
     kept = 1 - i if cell.input_forget else f(forget)
     memory = kept * memory + i * g(new)
-    o = o if cell.peepholes is None else o + to_o * memory
+    o = o if peepholes is None else o + peepholes[1] * memory
     return f(o) * h(memory), memory
 
 
@@ -229,15 +252,15 @@ def _run(
     n, hidden = len(backwards), layer.recurrence.shape[-1]
     zeros = node.constant(np.zeros((n, layer.x.shape[1], hidden), np.float32)).cast(layer.x.dtype)
     state = tuple(zeros if t is None else t.transpose(0, 1) if _by_batch(node) else t for t in initial)
-    cell = Cell(
-        _activations(node, default, n),
-        layer.recurrence.mT,
-        layer.bias[1].unsqueeze(1) if late and layer.bias else None,
-        None if peepholes is None else peepholes.unsqueeze(1),
-        node.flag("input_forget", 0),
-        hidden,
+    weights = {"recurrence": layer.recurrence}
+    if late and layer.bias:
+        weights["bias"] = layer.bias[1].unsqueeze(1)
+    if peepholes is not None:
+        weights["peepholes"] = peepholes.unsqueeze(1)
+    cell = Cell(step, _activations(node, default, n), node.flag("input_forget", 0), hidden)
+    rows, state = _unrolled(
+        node, cell, weights, layer.products(backwards, late), layer.alive(backwards), state
     )
-    rows, state = _unrolled(node, cell, step, layer.products(backwards, late), layer.alive(backwards), state)
     outputs = _turned(Tensor.stack(rows) if rows else zeros.unsqueeze(0)[:0], backwards)
     if _by_batch(node):
         return outputs.permute(2, 0, 1, 3), *[t.transpose(0, 1) for t in state]
@@ -245,23 +268,39 @@ def _run(
 
 
 def _unrolled(
-    node: Node, cell: Cell, step: Step, products: Tensor, alive: Tensor | None, state: State
+    node: Node, cell: Cell, weights: Weights, products: Tensor, alive: Tensor | None, state: State
 ) -> tuple[list[Tensor], State]:
-    """The output of each step, and the last state. A sequence that has ended keeps its state and gives 0."""
+    """The output of each step, and the last state.
+
+    Many steps replay the first, unless all are traced or gradients are recorded.
+    """
     times = products.shape[0]
+    shapes = (products.shape, products.dtype, products.device, alive is not None)
+    tracked = any(t.requires_grad for t in (products, *state, *weights.values()))
+    advance = _replayed(cell, shapes) if unrolls(times) and not tracked else _advance
     outputs = []
     for t in range(times):
-        new = step(cell, at_time(node, products, t), state)
-        if alive is None:
-            outputs.append(new[0])
-        else:
-            mask = at_time(node, alive, t)
-            outputs.append(where(mask, new[0], 0.0))
-            new = tuple(where(mask, now, before) for now, before in zip(new, state, strict=True))
-        state = new
-        if unrolls(times):
-            outputs[-1].realize(*state)
+        output, state = advance(cell, weights, products, alive, _index(node, t, times), state)
+        outputs.append(output)
     return outputs, state
+
+
+def _advance(
+    cell: Cell, weights: Weights, products: Tensor, alive: Tensor | None, t: Tensor | None, state: State
+) -> tuple[Tensor, State]:
+    """One step: (its output, the state). A sequence that has ended keeps its state and gives 0."""
+    new = cell.step(cell, weights, _row(products, t), state)
+    if alive is None:
+        return new[0], new
+    mask = _row(alive, t)
+    kept = tuple(where(mask, now, before) for now, before in zip(new, state, strict=True))
+    return where(mask, new[0], 0.0), kept
+
+
+def _replayed(cell: Cell, shapes: Hashable) -> Callable[..., tuple[Tensor, State]]:
+    """:func:`_advance`, traced once for each kind of layer. Within a trace it is called as it is."""
+    key = (cell, shapes)
+    return _steps.get(key) or _steps.put(key, jit(_advance))
 
 
 @operator("RNN")
