@@ -23,7 +23,7 @@ OUTPUT = Path(__file__).parent.parent / "docs" / "api"
 NOTE = "Generated from docstrings by `tools/api_reference.py`: don't edit."
 MODULES = (
     "dawdle", "dawdle.nn", "dawdle.nn.functional", "dawdle.nn.init", "dawdle.nn.optim", "dawdle.nn.data",
-    "dawdle.nn.state", "dawdle.random", "dawdle.onnx", "dawdle.errors",
+    "dawdle.nn.state", "dawdle.func", "dawdle.random", "dawdle.onnx", "dawdle.errors",
 )  # fmt: skip
 
 

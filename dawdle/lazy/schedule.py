@@ -39,6 +39,15 @@ def holder(node: LazyBuffer) -> LazyBuffer:
     return node
 
 
+def waited_for(node: LazyBuffer) -> list[LazyBuffer]:
+    """What has to be computed before whoever reads :func:`holder` of ``node`` for it."""
+    found: list[LazyBuffer] = []
+    while node.op in (Op.RESHAPE, Op.AFTER):
+        found += node.src[:-1]
+        node = node.src[-1]
+    return found
+
+
 class _Scheduler:
     def __init__(
         self, outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts, max_params: int
@@ -120,6 +129,8 @@ class _Scheduler:
                 self.inline(node, home, [(draft.ranges, Use.PLAIN)])
             else:
                 for source in node.src:
+                    for other in waited_for(source):
+                        self.push(other, home, LATER)
                     self.push(holder(source), home, ((), Use.WHOLE))
         else:
             draft = self.drafts.all[home]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from types import FunctionType, MethodType
 from typing import Any
 
+from dawdle import tree
 from dawdle.errors import JitError
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.runtime.trace import Handle
@@ -54,40 +54,25 @@ def others(x: Any) -> list[Any]:
     return [y for item in x for y in others(item)] if isinstance(x, (list, tuple)) else [x]
 
 
-@dataclass(frozen=True)
 class Hole:
     """A place in a result. ``kind`` is "output" (a fresh tensor), "argument" or "handle" (one that was there
     before).
     """
 
-    kind: str
-    which: Any
+    __slots__ = ("kind", "which")
+
+    def __init__(self, kind: str, which: Any) -> None:
+        self.kind, self.which = kind, which
 
 
 def template(x: Any, hole: Callable[[Handle], Hole]) -> Any:
-    """A result with a Hole for every handle."""
-    if is_handle(x):
-        return hole(x)
-    if isinstance(x, dict):
-        return {key: template(value, hole) for key, value in x.items()}
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return type(x)(*[template(item, hole) for item in x])
-    if isinstance(x, (list, tuple)):
-        return type(x)([template(item, hole) for item in x])
-    return x
+    """A nested result with a Hole for every handle."""
+    return tree.transform(lambda leaf: hole(leaf) if is_handle(leaf) else leaf, x)
 
 
 def fill(x: Any, filler: Callable[[Hole], Any]) -> Any:
     """The inverse of :func:`template`."""
-    if isinstance(x, Hole):
-        return filler(x)
-    if isinstance(x, dict):
-        return {key: fill(value, filler) for key, value in x.items()}
-    if isinstance(x, tuple) and hasattr(x, "_fields"):
-        return type(x)(*[fill(item, filler) for item in x])
-    if isinstance(x, (list, tuple)):
-        return type(x)([fill(item, filler) for item in x])
-    return x
+    return tree.transform(lambda leaf: filler(leaf) if isinstance(leaf, Hole) else leaf, x)
 
 
 def modules(function: Callable[..., Any]) -> Sequence[Any]:

@@ -19,6 +19,7 @@ from dawdle.lazy.facts import analyse
 from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Transfer, format_schedule
 from dawdle.lazy.schedule import schedule
+from dawdle.lazy.simplify import simplify
 
 
 def inlined(group: Group) -> list[LazyBuffer]:
@@ -316,6 +317,56 @@ def test_what_is_computed_after_others_is_its_value():
     assert group.inputs == (y,)
     plan = check([out])
     assert plan.aliases == {id(out): out.src[1]}
+
+
+def place(plan: Schedule, node: LazyBuffer) -> int:
+    """The number of the step that computes ``node``."""
+    steps = [list(s.outputs) if isinstance(s, Group) else [s.output] for s in plan.steps]
+    return next(i for i, nodes in enumerate(steps) if scheduler.holder(node) in nodes)
+
+
+def test_kernels_wait_for_what_they_come_after():
+    x, first, second = net.data(32, 32), net.data(32, 32), net.data(32, 32)
+    early = net.matmul(x, first)
+    late = net.matmul(build.after(x, early), second)
+    for outputs in ([late, early], [early, late]):
+        plan = check(outputs)
+        assert place(plan, early) < place(plan, late)
+    # what has no memory of its own is waited for where it comes from
+    inlined = net.relu(net.add(build.permute(early, (1, 0)), 1.0))
+    late = net.matmul(build.after(x, inlined), second)
+    plan = check([late, net.total(inlined, 0), early])
+    assert place(plan, early) < place(plan, late)
+    # and what nobody computes is not
+    plan = check([net.matmul(build.after(x, early), second)])
+    assert len(plan.steps) == 1
+
+
+def test_host_functions_wait_for_what_they_come_after():
+    x = net.data(32, 32)
+    early = net.matmul(x, net.data(32, 32))
+    late = build.custom(abs, build.reshape(build.after(x, early), (1024,)), shape=(1024,), dtype=float32)
+    plan = check([late, early])
+    assert place(plan, early) < place(plan, late)
+
+
+def test_what_is_computed_after_something_isnt_shared_with_what_is_computed_before():
+    x, w = net.data(32, 32), net.data(32, 32)
+    hidden = net.relu(net.matmul(x, w))
+    out = net.matmul(hidden, w)
+    again = net.relu(net.matmul(build.after(x, out), w))
+    plan = check(simplify([net.matmul(again, out)]))
+    assert len(plan.steps) == 4
+    shared = check(simplify([net.matmul(net.relu(net.matmul(x, w)), out)]))
+    assert len(shared.steps) == 3
+
+
+def test_a_kernel_may_use_what_it_waits_for():
+    x, w = net.data(32, 32), net.data(32, 32)
+    g = net.matmul(x, w)
+    y = net.mul(build.after(net.exp(x), g), net.relu(g))
+    check([net.total(y, 0), y])
+    check([net.matmul(net.add(y, build.after(y, y)), w), g])
 
 
 def test_schedules_print_their_reasons():

@@ -1,5 +1,8 @@
 """``@jit``: signatures, state, and what replays read and write."""
 
+from collections import OrderedDict
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -64,6 +67,21 @@ def test_nested_arguments_and_results():
         equal(out["list"][1][0], [2 * i])
         assert out["list"][1][1] is None and (out["name"], out["n"]) == ("q", 3)
     assert f.traces == 1
+
+
+def test_results_in_containers_of_any_kind():
+    @dataclass(frozen=True)
+    class Found:
+        total: Tensor
+        parts: OrderedDict
+
+    f = jit(lambda x: Found(x.sum(), OrderedDict(b=x * 2, a=(x, 3))))
+    for i in range(2):
+        out = f(Tensor([1.0, float(i)]))
+        assert isinstance(out, Found) and list(out.parts) == ["b", "a"] and out.parts["a"][1] == 3
+        equal(out.total, 1 + i)
+        equal(out.parts["b"], [2, 2 * i])
+    assert f.traces == 1 and isinstance(out.parts, OrderedDict)
 
 
 def test_arguments_that_hold_one_value_are_told_apart():

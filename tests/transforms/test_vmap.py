@@ -410,6 +410,24 @@ def test_tensors_from_outside_cant_hold_a_batch():
     assert count.tolist() == [1]
 
 
+def test_an_error_inside_leaves_no_mark():
+    count, w = Tensor([0]), tensor(2, requires_grad=True)
+    dawdle.manual_seed(1)
+
+    def function(x):
+        count.assign(count + x.long())
+        (x * w).sum().backward()
+        Tensor.rand(3)
+        raise KeyError("on purpose")
+
+    with pytest.raises(KeyError, match="on purpose"):
+        vmap(function, randomness="different")(tensor(3))
+    assert count.tolist() == [0] and w.grad is None
+    drawn = Tensor.rand(3).numpy()
+    dawdle.manual_seed(1)
+    assert (Tensor.rand(3).numpy() == drawn).all()
+
+
 def test_local_tensors_may_be_assigned():
     def function(x):
         out = Tensor.zeros(3, dtype="float64")
