@@ -34,21 +34,8 @@ for dim in (None, 0, -1, (0, 1)):
         row(f"amin {label}", *both(Tensor.amin, np.min), shapes=LINES, domain="distinct")
         row(f"any {label}", *both(Tensor.any, np.any), shapes=EMPTY, domain="bits", gradient=False)
         row(f"all {label}", *both(Tensor.all, np.all), shapes=EMPTY, domain="bits", gradient=False)
-        row(f"int any {label}", *both(Tensor.any, np.any), shapes=LINES, domain="count", gradient=False)
-        row(f"int all {label}", *both(Tensor.all, np.all), shapes=LINES, domain="count", gradient=False)
-        row(f"int amax {label}", *both(Tensor.amax, np.max), shapes=LINES, domain="int", gradient=False)
-        row(f"int amin {label}", *both(Tensor.amin, np.min), shapes=LINES, domain="int", gradient=False)
-        row(f"int prod {label}", *both(Tensor.prod, np.prod), shapes=EMPTY, domain="nonzero", gradient=False)
-        row(f"int mean {label}", *both(Tensor.mean, np.mean), shapes=LINES, domain="int", gradient=False)
-        row(f"bool sum {label}", *both(Tensor.sum, np.sum), shapes=EMPTY, domain="bits", gradient=False)
-        row(f"count_nonzero {label}", *both(Tensor.count_nonzero, np.count_nonzero), shapes=EMPTY,
-            domain="count", gradient=False)
         row(f"logsumexp {label}", *both(Tensor.logsumexp, lambda a, **k: np.log(np.sum(np.exp(a), **k))),
             shapes=LINES)
-        for p in ("fro", 1, 2, 3, 0.5, -1, 2.5, math.inf, -math.inf) if keep == (dim == 0) else ():
-            row(f"norm {p} {label}", lambda a, p=p, k=along: a.norm(p, **k), None,
-                lambda a, p=p, k=along: torch.linalg.vector_norm(a, 2 if p == "fro" else p, **k),
-                shapes=LINES[:2], domain="away")  # fmt: skip
         if not isinstance(dim, tuple):
             row(f"argmax {label}", *both(Tensor.argmax, np.argmax), shapes=LINES, domain="int",
                 gradient=False)
@@ -59,6 +46,23 @@ for dim in (None, 0, -1, (0, 1)):
             for name in ("max", "min", "median"):
                 row(f"{name} {label}", lambda a, name=name, k=along: getattr(a, name)(**k), None,
                     lambda a, name=name, k=along: getattr(a, name)(**k), shapes=LINES, domain="distinct")
+        if keep != (dim == 0):
+            continue
+        row(f"int any {label}", *both(Tensor.any, np.any), shapes=LINES, domain="count", gradient=False)
+        row(f"int all {label}", *both(Tensor.all, np.all), shapes=LINES, domain="count", gradient=False)
+        row(f"int amax {label}", *both(Tensor.amax, np.max), shapes=LINES, domain="int", gradient=False)
+        row(f"int amin {label}", *both(Tensor.amin, np.min), shapes=LINES, domain="int", gradient=False)
+        row(f"int prod {label}", *both(Tensor.prod, np.prod), shapes=EMPTY, domain="nonzero", gradient=False)
+        row(f"int mean {label}", *both(Tensor.mean, np.mean), shapes=LINES, domain="int", gradient=False)
+        row(f"bool sum {label}", *both(Tensor.sum, np.sum), shapes=EMPTY, domain="bits", gradient=False)
+        row(f"count_nonzero {label}", *both(Tensor.count_nonzero, np.count_nonzero), shapes=EMPTY,
+            domain="count", gradient=False)
+        for p in ("fro", 1, 2, 3, 0.5, -1, 2.5, math.inf, -math.inf):
+            row(f"norm {p} {label}", lambda a, p=p, k=along: a.norm(p, **k), None,
+                lambda a, p=p, k=along: torch.linalg.vector_norm(a, 2 if p == "fro" else p, **k),
+                shapes=LINES[1:2], domain="away")  # fmt: skip
+        if isinstance(dim, int):
+            for name in ("max", "min", "median"):
                 row(f"int {name} {label}", lambda a, name=name, k=along: getattr(a, name)(**k).values, None,
                     lambda a, name=name, k=along: getattr(a, name)(**k).values, shapes=LINES, domain="int",
                     gradient=False)
