@@ -79,8 +79,7 @@ class Assembler:
         bodies = tuple(v for v in attributes.values() if isinstance(v, Graph))
         local = self._functions.get((proto.domain, proto.op_type, getattr(proto, "overload", "")))
         if local is not None:
-            graph = self._function(local, attributes)
-            return Step(node, None, lambda values: graph, bodies)
+            return Step(node, None, self._function(local, attributes), bodies)
         rule = find(node.op, domain, opset)
         if rule is not None:
             return Step(node, rule, None, bodies)
@@ -130,7 +129,7 @@ class Assembler:
             version = _version(schema.function_opset_versions, node.opset)
             body = onnx.FunctionProto.FromString(schema.get_function_with_opset_version(version))
             graph = self._function(body, {**self._defaults(schema), **node.attributes})
-            return Step(node, None, lambda values: graph, bodies)
+            return Step(node, None, graph, bodies)
         if schema is not None and schema.has_context_dependent_function:
             version = _version(schema.context_dependent_function_opset_versions, node.opset)
             build = partial(self._from_types, schema, version, proto.SerializeToString(), node, {})

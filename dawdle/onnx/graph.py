@@ -105,12 +105,12 @@ class Scope:
 class Step:
     """One node: which values it takes and gives, and how it is computed, by a rule or by a body of its own.
 
-    ``body`` makes the graph of a function from the values of the inputs.
+    ``body`` is the graph of a function, or makes it from the values of the inputs.
     """
 
     node: Node
     operator: Operator | None
-    body: Callable[[Sequence[Value]], Graph] | None = None
+    body: Graph | Callable[[Sequence[Value]], Graph] | None = None
     bodies: tuple[Graph, ...] = ()  # attributes that are graphs
     forgets: tuple[str, ...] = ()
     folded: list[Cell] | None = field(default=None, repr=False)  # its results, where no call changes them
@@ -136,7 +136,7 @@ class Step:
     def _expanded(self, cells: Sequence[Cell | None], target: str) -> list[Value]:
         assert self.body is not None
         values = [None if c is None else c.value() for c in cells]
-        graph = self.body(values)
+        graph = self.body if isinstance(self.body, Graph) else self.body(values)
         return graph.run(dict(zip(graph.inputs, values, strict=False)), None, target)
 
     def _computed(
@@ -263,9 +263,16 @@ class Graph:
 
 
 def _host_reads(step: Step, needed: set[str]) -> set[str]:
-    inside = set().union(*(body.read_on_host() for body in step.bodies)) & step.uses()
-    rule = step.operator
-    if rule is None or step.node.op in UNREAD:
-        return inside
-    passed = any(name in needed for name in step.node.outputs)
-    return inside | {n for i, n in enumerate(step.node.inputs) if n and (passed or rule.reads_on_host(i))}
+    """What a step reads on the host; all that it uses, where its results are ``needed`` there."""
+    if step.node.op in UNREAD:
+        return set()
+    if any(name in needed for name in step.node.outputs):
+        return step.uses()
+    found = set().union(*(body.read_on_host() for body in step.bodies)) & step.uses()
+    inputs = step.node.inputs
+    if step.operator is not None:
+        return found | {n for i, n in enumerate(inputs) if n and step.operator.reads_on_host(i)}
+    if isinstance(step.body, Graph):
+        inner = step.body.read_on_host()
+        return found | {n for n, own in zip(inputs, step.body.inputs, strict=False) if n and own in inner}
+    return found

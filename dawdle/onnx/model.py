@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dawdle.dtype import DType
+from dawdle.dtype import Array, DType
 from dawdle.errors import DTypeError, ModelError, ShapeError
 from dawdle.onnx import wire
 from dawdle.onnx.assemble import Assembler
-from dawdle.onnx.graph import Graph
-from dawdle.onnx.values import HOST, HostArray, Value, element_type, numpy_dtype, on_host, tensor_dtype
+from dawdle.onnx.graph import Graph, on_the_host
+from dawdle.onnx.values import HOST, HostArray, Value, element_type, host, numpy_dtype, tensor_dtype
 from dawdle.onnx.weights import Files, from_array, mapped, package
 from dawdle.runtime.device import default_device, get_device
 from dawdle.runtime.jit import jit as jitted
 from dawdle.tensor import Tensor
 
 Dim = int | str | None
+FEW = 16  # floats that an input which is read on the host may have
 
 
 @dataclass(frozen=True)
@@ -106,12 +108,11 @@ def load(source: Any, device: str | None = None, jit: bool = False) -> Model:
 
 
 def _parse(onnx: Any, data: memoryview) -> Any:
-    from google.protobuf.message import DecodeError
-
+    message: Any = importlib.import_module("google.protobuf.message")
     small = wire.without_weights(data)
     try:
         proto = onnx.ModelProto.FromString(small)
-    except DecodeError as error:
+    except message.DecodeError as error:
         raise ModelError(f"this is no ONNX model, or damaged: {error}") from None
     if not proto.HasField("graph"):
         raise ModelError("this is no ONNX model: it has no graph")
@@ -141,6 +142,7 @@ class Model:
         self.inputs = tuple(p for p in self._ports.values() if p.name not in weights)
         self.outputs = tuple(map(_port, proto.graph.output))
         needed = self._graph.read_on_host()
+        # what is read on the host is kept there, and belongs to the signature of a traced call
         self._static = {p.name for p in self._ports.values() if p.name in needed and _few(p)}
         self._jitted = jitted(self._traced) if jit and self.device != HOST else None
 
@@ -199,17 +201,29 @@ class Model:
 
     def _replay(self, values: Mapping[str, Value]) -> list[Value]:
         """Through ``@jit``: values on the host belong to the signature, the others are its arguments."""
-        known = {n: v for n, v in values.items() if isinstance(v, Tensor) and v.device == HOST}
+        known = {n: v for n, v in values.items() if isinstance(v, HostArray) or on_the_host(v)}
         traced = {n: v for n, v in values.items() if n not in known}
-        static = tuple((n, v.dtype.name, v.shape, v.numpy().tobytes()) for n, v in known.items())
+        static = tuple(Known(name, _contents(host(v)), v) for name, v in known.items())
         assert self._jitted is not None
         return self._jitted(traced, static)
 
-    def _traced(self, values: dict[str, Value], static: tuple[Any, ...]) -> list[Value]:
-        known = {
-            name: on_host(np.frombuffer(data, dtype).reshape(shape)) for name, dtype, shape, data in static
-        }
+    def _traced(self, values: dict[str, Value], static: tuple[Known, ...]) -> list[Value]:
+        known = {k.name: k.value for k in static}
         return self._graph.run({**values, **known}, None, self.device)
+
+
+@dataclass(frozen=True)
+class Known:
+    """A value that belongs to the signature of a traced call: equal contents are equal."""
+
+    name: str
+    contents: tuple[Any, ...]
+    value: Value = field(compare=False)
+
+
+def _contents(array: Array) -> tuple[Any, ...]:
+    elements = tuple(array.reshape(-1).tolist()) if array.dtype.kind == "O" else array.tobytes()
+    return (array.dtype.name, array.shape, elements)
 
 
 def _port(proto: Any) -> Port:
@@ -237,9 +251,14 @@ def _dim(proto: Any) -> Dim:
 
 
 def _few(port: Port) -> bool:
-    """Whether an input is of the kind that shapes and axes come in: integers in a row."""
-    row = port.shape is not None and len(port.shape) <= 1
-    return row and port.kind == "tensor" and isinstance(port.dtype, DType) and not port.dtype.is_float
+    """Whether an input is of the kind that shapes, axes and scales come in: a number, or a row of integers or
+    of few floats.
+    """
+    if port.kind != "tensor" or not isinstance(port.dtype, DType):
+        return False
+    if port.shape is None or len(port.shape) > 1:
+        return False
+    return not port.dtype.is_float or all(isinstance(n, int) and n <= FEW for n in port.shape)
 
 
 def _check_dtype(port: Port, given: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -65,9 +66,7 @@ def numpy_dtype(code: int) -> np.dtype[Any]:
     try:
         dtype: np.dtype[Any] = np.dtype(name)
     except TypeError:
-        import ml_dtypes
-
-        dtype = np.dtype(getattr(ml_dtypes, name))
+        dtype = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     return dtype
 
 

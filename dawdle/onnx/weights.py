@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import mmap
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,15 +21,15 @@ from dawdle.tensor import Tensor
 
 PACKED = {"int4", "uint4", "float4_e2m1fn", "int2", "uint2"}  # several elements share a byte
 EXTERNAL = 1  # TensorProto.DataLocation
+BFLOAT16 = 16  # TensorProto.DataType
 
 
 def package() -> Any:
     """The onnx package. Raises ModelError that says how to get it."""
     try:
-        import onnx
+        return importlib.import_module("onnx")
     except ImportError:
         raise ModelError("reading ONNX models needs the package onnx: pip install 'dawdle[onnx]'") from None
-    return onnx
 
 
 class Files:
@@ -144,7 +145,5 @@ def to_array(value: Any) -> Any:
     if isinstance(value, HostArray):
         return value.array
     if isinstance(value, Tensor) and value.dtype == bfloat16:
-        import ml_dtypes
-
-        return value.numpy().astype(ml_dtypes.bfloat16)
+        return value.numpy().astype(numpy_dtype(BFLOAT16))
     return value.numpy() if isinstance(value, Tensor) else value

@@ -96,7 +96,7 @@ def cast(node: Node, x: Value) -> Value:
     return converted(x, node.int("to"), node.flag("saturate", 1), node.string("round_mode", "up"))
 
 
-@operator("CastLike")
+@operator("CastLike", host=(1,))
 def cast_like(node: Node, x: Value, like: Value) -> Value:
     return converted(x, element_code(like), node.flag("saturate", 1), node.string("round_mode", "up"))
 
