@@ -199,11 +199,10 @@ def with_sign(size: Tensor, x: Tensor) -> Tensor:
 
 
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1 by each element's sign; NaN for NaN."""
+    """-1, 0 or 1 by each element's sign; NaN for NaN. The gradient is 0."""
     if x.lazy.dtype.kind in "bu":
         return cast(ne(x, 0), x.lazy.dtype)
-    x = x.detach()
-    zero = where(eq(x, 0), 0, x) if x.lazy.dtype.is_float else x  # -0 has the sign 0; NaN stays
+    zero = add(mul(x, 0), 0)  # 0 also of -0; NaN stays
     return where(lt(x, 0), -1, where(gt(x, 0), 1, zero))
 
 
@@ -357,9 +356,9 @@ def where_method(x: Tensor, condition: Operand, other: Operand) -> Tensor:
     return where(mask, x, other)
 
 
-def masked_fill(x: Tensor, mask: Tensor, value: Scalar | Tensor) -> Tensor:
+def masked_fill(x: Tensor, mask: Operand, value: Scalar | Tensor) -> Tensor:
     """``x`` with ``value`` where ``mask`` holds, in the dtype of ``x``."""
-    return cast(where(mask, value, x), x.lazy.dtype)
+    return cast(where(coerce(x, mask), value, x), x.lazy.dtype)
 
 
 # ---- rounding

@@ -99,10 +99,8 @@ def _pow_gradient(n: Node, g: Tensor) -> Parts:
         slope = ew.mul(ew.mul(g, y), power(x, ew.sub(y, 1.0)))
         base = ew.where(ew.eq(y, 0), 0.0, slope)
     if n.needs(1):
-        zero = ew.eq(x, 0)
-        slope = ew.mul(n.y(g), log(ew.where(zero, 1.0, x)))
-        at_zero = ew.where(ew.ge(y, 0), 0.0, constant(y, -math.inf))
-        exponent = ew.mul(g, ew.where(zero, at_zero, slope))
+        flat = ew.bitand(ew.eq(x, 0), ew.ge(y, 0))
+        exponent = ew.mul(g, ew.mul(n.y(g), ew.where(flat, 0.0, log(ew.where(flat, 1.0, x)))))
     return base, exponent
 
 

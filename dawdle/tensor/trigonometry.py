@@ -169,7 +169,7 @@ def _atan_gradient(n: Node, g: Tensor) -> Parts:
 
 def atan2(y: Tensor, x: Operand) -> Tensor:
     """The angle of the point (x, y), in [-pi, pi], with the sign of ``y``, also of its zeros; of integers, in
-    float32.
+    float32. The gradient at (0, 0) is 0.
     """
     return composite(Composite.ATAN2, _atan2, *ew.float_pair("atan2", y, x))
 
@@ -190,7 +190,8 @@ def _atan2(y: Tensor, x: Tensor) -> Tensor:
 @rule(Composite.ATAN2, inputs=True)
 def _atan2_gradient(n: Node, g: Tensor) -> Parts:
     y, x = n.x(g, 0), n.x(g, 1)
-    scaled = ew.div(g, ew.add(ew.square(y), ew.square(x)))
+    size = ew.add(ew.square(y), ew.square(x))
+    scaled = ew.div(g, ew.where(ew.eq(size, 0.0), 1.0, size))  # by 1 at the origin, where 0 is multiplied
     return (
         ew.mul(scaled, x) if n.needs(0) else None,
         ew.neg(ew.mul(scaled, y)) if n.needs(1) else None,

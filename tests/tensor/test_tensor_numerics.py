@@ -50,7 +50,8 @@ ACCURACY: dict[str, tuple[str, Any, float, float]] = {
     "asin": ("unit", np.arcsin, 2.6, 2.6), "acos": ("unit", np.arccos, 1.5, 1.5),
     "atan": ("wide", np.arctan, 2.2, 2.2), "sinh": ("wide", np.sinh, 2.6, 2.6),
     "cosh": ("wide", np.cosh, 2, 2), "tanh": ("wide", np.tanh, 2, 2), "asinh": ("wide", np.arcsinh, 3, 3),
-    "acosh": ("above one", np.arccosh, 3.5, 3.5), "atanh": ("unit", np.arctanh, 3, 3), "erf": ("wide", by_torch("erf"), 3.5, 3),
+    "acosh": ("above one", np.arccosh, 3.5, 3.5), "atanh": ("unit", np.arctanh, 3, 3),
+    "erf": ("wide", by_torch("erf"), 3.5, 3),
     "erfc": ("wide", by_torch("erfc"), 5, 5), "lgamma": ("positive", by_torch("lgamma"), 7, 8),
 }  # fmt: skip
 
