@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dawdle import array_api, func, gradient, linalg, nn, random
+from dawdle import array_api, func, functions, gradient, linalg, nn, random
 from dawdle import dtype as _dtype
 from dawdle.dtype import (
     DType,
@@ -50,6 +50,7 @@ from dawdle.func import (
     vjp,
     vmap,
 )
+from dawdle.functions import *  # noqa: F403
 from dawdle.random import Generator, manual_seed
 from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
@@ -132,6 +133,8 @@ __all__ = [
     "where",
     "zeros",
 ]
+
+__all__ += functions.__all__
 
 __version__ = "0.1.0"
 

@@ -17,3 +17,13 @@ def test_one_import_is_enough():
     code = "import dawdle; print(dawdle.nn.Linear(3, 2)(dawdle.ones(1, 3)).shape)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "(1, 2)\n", done.stderr
+
+
+def test_functions_are_the_methods():
+    x = dawdle.tensor([[3.0, 1.0], [2.0, 4.0]])
+    for name in dawdle.functions.__all__:
+        method = getattr(dawdle.Tensor, name, None)
+        assert method is None or getattr(dawdle, name) == method, name
+    assert dawdle.sum(x, 0).tolist() == [5, 5] and dawdle.gather(x, 1, [[1], [0]]).tolist() == [[1], [2]]
+    assert dawdle.sort(x, dim=1).indices.tolist() == [[1, 0], [0, 1]]
+    assert dawdle.hstack([x, x]).shape == (2, 4) and dawdle.uniform(3, low=2.0).shape == (3,)
