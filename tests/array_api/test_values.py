@@ -550,7 +550,7 @@ def _version():
 @pytest.mark.parametrize("name", CASES)
 def test_agrees_with_the_reference(name):
     @settings(
-        max_examples=40,
+        max_examples=25,
         deadline=None,
         derandomize=True,
         database=None,
