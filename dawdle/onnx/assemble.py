@@ -7,6 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dawdle.errors import ModelError
 from dawdle.onnx.graph import Cell, Graph, Step
 from dawdle.onnx.registry import DOMAINS, Node, find
@@ -56,12 +58,11 @@ class Assembler:
     def _dense(self, proto: Any) -> Value:
         numpy_helper = package().numpy_helper
         values, indices = (numpy_helper.to_array(t) for t in (proto.values, proto.indices))
-        places = tuple(indices.T) if indices.ndim == 2 else indices
-        dense = _zeros(tuple(proto.dims), values)
+        dense = np.zeros(tuple(proto.dims), values.dtype)
         if indices.ndim == 2:
-            dense[places] = values
+            dense[tuple(indices.T)] = values
         else:
-            dense.reshape(-1)[places] = values
+            dense.reshape(-1)[indices] = values
         return from_array(dense)
 
     def _step(
@@ -193,11 +194,6 @@ def _version(versions: Sequence[int], opset: int) -> int:
     body says itself which opset it is written in.
     """
     return max((v for v in versions if v <= opset), default=min(versions))
-
-
-def _zeros(shape: tuple[int, ...], like: Any) -> Any:
-    numpy = package().numpy_helper.np
-    return numpy.zeros(shape, like.dtype)
 
 
 def _type(value: Value) -> bytes:

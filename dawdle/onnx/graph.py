@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
-from dawdle.errors import DawdleError, ModelError
+from dawdle.errors import DawdleError, DTypeError, ModelError
 from dawdle.onnx.registry import Node, Operator
-from dawdle.onnx.values import HOST, Value, scalar, settled
+from dawdle.onnx.values import HOST, HostArray, Value, scalar, settled
 from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
@@ -171,7 +171,13 @@ class Step:
             for c, stay in zip(cells, stays, strict=True)
         ]
         node = self.node.placed(place, target, scope)
-        result = rule.function(node, *inputs)
+        try:
+            result = rule.function(node, *inputs)
+        except (AttributeError, TypeError) as error:
+            dtypes = sorted({v.dtype.name for v in inputs if isinstance(v, HostArray)})
+            if not dtypes or isinstance(error, DawdleError):
+                raise
+            raise DTypeError(f"the operator isn't there for values of dtype {', '.join(dtypes)}") from error
         return list(result) if isinstance(result, tuple) else [result]
 
 

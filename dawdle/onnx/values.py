@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -28,7 +29,10 @@ ELEMENT_TYPES = {
 
 @dataclass(frozen=True)
 class HostArray:
-    """An array of a dtype that no device has: strings (dtype object), complex, 8-bit floats, 2 or 4 bits."""
+    """An array of a dtype that no device has: strings (dtype object), complex, 8-bit floats, 2 or 4 bits.
+
+    It has those methods of a Tensor that move elements about.
+    """
 
     array: Array
 
@@ -40,6 +44,25 @@ class HostArray:
     def dtype(self) -> np.dtype[Any]:
         dtype: np.dtype[Any] = self.array.dtype
         return dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    def __getitem__(self, key: Any) -> HostArray:
+        return HostArray(np.asarray(self.array[key]))
+
+    def reshape(self, *shape: Any) -> HostArray:
+        return HostArray(self.array.reshape(*shape))
+
+    def permute(self, order: Sequence[int]) -> HostArray:
+        return HostArray(self.array.transpose(order))
+
+    def expand(self, shape: Sequence[int]) -> HostArray:
+        return HostArray(np.broadcast_to(self.array, shape))
+
+    def repeat(self, sizes: Sequence[int]) -> HostArray:
+        return HostArray(np.tile(self.array, sizes))
 
 
 # a sequence is a list, an absent optional None

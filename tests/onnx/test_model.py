@@ -333,6 +333,37 @@ def test_nodes_in_the_wrong_order():
         load(nodes, [port("x")], [port("y")])([1])
 
 
+def test_a_dtype_that_an_operator_has_not():
+    model = load([node("Concat", ["s", "s"], ["t"], axis=0), node("Relu", ["t"], ["y"], "loud")],
+                 [port("s", STRING, [1])], [port("y", STRING)])  # fmt: skip
+    with pytest.raises(DTypeError, match="Relu 'loud': the operator isn't there for values of dtype object"):
+        model(["a"])
+
+
+def test_strings_are_moved_about():
+    nodes = [
+        node("Transpose", ["s"], ["t"]),
+        node("Unsqueeze", ["t", "zero"], ["u"]),
+        node("Expand", ["u", "twice"], ["v"]),
+        node("Slice", ["v", "zero", "one", "two"], ["w"]),
+        node("Reshape", ["w", "flat"], ["y"]),
+    ]
+    numbers = {"zero": [0], "one": [1], "two": [2], "twice": [2, 2, 2], "flat": [-1]}
+    weights = {name: np.array(n) for name, n in numbers.items()}
+    model = load(nodes, [port("s", STRING, [2, 2])], [port("y", STRING)], weights)
+    assert model([["a", "b"], ["c", "d"]])[0].tolist() == ["a", "b", "a", "b"]
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_sparse_weights(flat):
+    values = numpy_helper.from_array(np.float32([5, 7]), "w")
+    places = numpy_helper.from_array(np.array([1, 5]) if flat else np.array([[0, 1], [1, 2]]), "places")
+    sparse = helper.make_sparse_tensor(values, places, [2, 3])
+    proto = made([node("Add", ["x", "w"], ["y"])], [port("x", shape=[])], [port("y", shape=None)])
+    proto.graph.sparse_initializer.append(sparse)
+    assert dawdle.onnx.load(proto)(1)[0].tolist() == [[1, 6, 1], [1, 1, 8]]
+
+
 # ---- control flow
 
 
