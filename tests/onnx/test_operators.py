@@ -11,8 +11,10 @@ import pytest
 
 pytest.importorskip("onnx")
 
+import onnx
 from nodes import Row
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 import dawdle.onnx
 from dawdle.errors import ModelError, ShapeError
@@ -53,6 +55,39 @@ def test_fourier_transform_cuts_and_fills(length: int) -> None:
     x = normal(8, 3, 2)
     (y,) = Row("DFT", [x, np.array(length, np.int64), np.array(0, np.int64)]).run()
     np.testing.assert_allclose(complex_(y), np.fft.fft(complex_(x), length, axis=0), atol=1e-5)
+
+
+# ---- reading at places
+
+
+def reference(row: Row) -> np.ndarray[Any, Any]:
+    model = onnx.load_from_string(row.model())
+    return np.asarray(ReferenceEvaluator(model).run(None, row.given())[0])
+
+
+PLACES = [
+    *[
+        Row("GridSample", [normal(2, 3, 7), normal(2, 5, 1)], {"mode": mode, "padding_mode": padding})
+        for mode, padding in (("linear", "zeros"), ("nearest", "border"), ("cubic", "reflection"))
+    ],
+    Row("GridSample", [normal(1, 2, 4, 5, 3), normal(1, 2, 3, 4, 3)], {"mode": "cubic", "align_corners": 1}),
+    Row(
+        "DeformConv",
+        [normal(2, 4, 7, 6), normal(6, 2, 3, 2), normal(2, 24, 5, 5) * 2, normal(6), normal(2, 12, 5, 5)],
+        {"group": 2, "offset_group": 2},
+    ),
+    Row(
+        "DeformConv",
+        [normal(1, 2, 8, 8), normal(2, 2, 3, 3), normal(1, 18, 4, 3)],
+        {"strides": [2, 3], "pads": [1, 0, 1, 1]},
+    ),
+]
+
+
+@pytest.mark.parametrize("row", PLACES, ids=map(str, PLACES))
+def test_reading_at_places(row: Row) -> None:
+    (y,) = row.run()
+    np.testing.assert_allclose(y, reference(row), rtol=1e-4, atol=1e-5)
 
 
 # ---- random numbers
