@@ -237,13 +237,13 @@ def norm(
     """The p-norm of the elements over ``dim`` (all by default): sum(abs(x)**p)**(1/p).
 
     ``p`` is any number; "fro" is 2, ``inf`` gives the largest magnitude, ``-inf`` the smallest, 0 the number
-    of elements that aren't 0. The gradient is 0 where the norm is. Norms of matrices are in
-    ``matrix_norm``.
+    of elements that aren't 0. The gradient is 0 where the norm is. Norms of matrices, "nuc" among them, are
+    in ``dawdle.linalg.matrix_norm``.
     """
     order = 2.0 if p in ("fro", None) else p
     if not isinstance(order, (int, float)):
         raise ShapeError(
-            f"norm: p must be a number or 'fro', got {p!r}; see matrix_norm for norms of matrices"
+            f"norm: p must be a number or 'fro', got {p!r}; norms of matrices are in linalg.matrix_norm"
         )
     x, axes = to_float(in_dtype(x, dtype)), axes_of(dim, x, "norm")
     wide = widen(x)

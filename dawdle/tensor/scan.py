@@ -30,7 +30,7 @@ from dawdle.tensor.transcendental import exp, log
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
-BLOCK = 64  # elements whose log-sum-exps are computed all from all
+BLOCK = 32  # elements whose log-sum-exps are computed all from all
 
 
 def _scan(op: Op, x: Tensor, dim: int, what: str) -> Tensor:

@@ -212,6 +212,17 @@ def test_softmax_family_of_infinities(device):
     same(Tensor(far[::-1].copy()).logcumsumexp(0), np.logaddexp.accumulate(far[::-1]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("logits, label, loss, slope", [
+    ([1e4, -1e4, 0], 1, 2e4, [1, -1, 0]), ([-INF, 0, 0], 1, math.log(2), [0, -0.5, 0.5]),
+    ([-INF, 0, 0], 0, INF, [-1, 0.5, 0.5]), ([1, 2, 3], -100, NAN, [0, 0, 0]),
+])  # fmt: skip
+def test_cross_entropy_at_the_ends(device, logits, label, loss, slope):
+    x = Tensor(np.array([logits], "float32"), requires_grad=True)
+    value = x.cross_entropy(Tensor([label])).backward()
+    same(value, loss, rtol=1e-6)
+    same(x.grad, [slope], rtol=1e-6)
+
+
 def test_searching_meets_nan_and_ends(device):
     edges = np.array([-INF, -1.0, 0.0, 0.0, 2.0, INF, NAN])
     values = np.array([-INF, -2, -0.0, 0, 1, 2, 3, INF, NAN])
