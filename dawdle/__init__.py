@@ -23,6 +23,7 @@ from dawdle.dtype import (
 )
 from dawdle.errors import (
     CompileError,
+    ConversionError,
     DataError,
     DawdleError,
     DeviceError,
@@ -61,6 +62,7 @@ from dawdle.tensor.joining import cat, stack
 
 __all__ = [
     "CompileError",
+    "ConversionError",
     "DType",
     "DTypeError",
     "DataError",

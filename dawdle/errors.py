@@ -13,6 +13,12 @@ class ArgumentError(DawdleError, ValueError):
     """An option has a value that the operation doesn't know."""
 
 
+class ConversionError(ShapeError, TypeError):
+    """A tensor was used as a Python number or sequence that its shape doesn't allow; Python's own functions
+    expect a TypeError there.
+    """
+
+
 class DTypeError(DawdleError, TypeError):
     """An operation doesn't accept the dtype it was given."""
 

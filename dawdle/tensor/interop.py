@@ -12,7 +12,7 @@ import numpy as np
 
 from dawdle import dtype as dt
 from dawdle.dtype import Array, DType, bfloat16, from_storage, to_dtype, to_storage
-from dawdle.errors import DTypeError, GradientError, InterchangeError, RangeError, ShapeError
+from dawdle.errors import ConversionError, DTypeError, GradientError, InterchangeError, RangeError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
@@ -280,9 +280,9 @@ def array_namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
 
 
 def item(x: Tensor) -> bool | int | float:
-    """The only element as a Python number. Raises ShapeError unless there is just one."""
+    """The only element as a Python number. Raises ConversionError unless there is just one."""
     if x.lazy.size != 1:
-        raise ShapeError(
+        raise ConversionError(
             f"only a tensor with one element is a Python number, this one has shape {x.lazy.shape}; "
             "reduce it (.sum(), .any(), .all()) or use .tolist()"
         )
@@ -296,9 +296,9 @@ def tolist(x: Tensor) -> Any:
 
 
 def length(x: Tensor) -> int:
-    """The size of the first dimension."""
+    """The size of the first dimension. Raises ConversionError where there is none."""
     if not x.lazy.shape:
-        raise ShapeError("a 0-dimensional tensor has no length")
+        raise ConversionError("a 0-dimensional tensor has no length; reshape it to (1,)")
     return x.lazy.shape[0]
 
 
@@ -433,7 +433,9 @@ def rebuilt(
 
 
 def index(x: Tensor) -> int:
-    """The only element, where an integer is needed. Raises DTypeError unless it is one."""
+    """The only element, where an integer is needed. Raises DTypeError unless it is one, ConversionError for
+    several.
+    """
     if not x.lazy.dtype.is_int:
         raise DTypeError(f"only integer tensors can be used as an index, got {x.lazy.dtype.name}")
     return int(item(x))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import operator
 
 import numpy as np
 import pytest
@@ -483,3 +484,12 @@ def test_large_integers_are_exact():
     )
     with pytest.raises(RangeError, match="-1 to 18446744073709551614"):
         Tensor([-1, big])
+
+
+def test_python_asks_by_type_errors():
+    number, pair = Tensor(3.0), Tensor([1, 2])
+    assert not np.iterable(number) and np.iterable(pair)
+    for wrong in (lambda: iter(number), lambda: len(number), lambda: int(pair), lambda: operator.index(pair)):
+        with pytest.raises(TypeError) as caught:
+            wrong()
+        assert isinstance(caught.value, ShapeError)
