@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -188,6 +191,27 @@ def test_realised_in_between():
 
 
 # ---- memory
+
+
+@pytest.mark.parametrize("call", [
+    checkpoint, lambda f, x: dawdle.vmap(f)(x), lambda f, x: dawdle.jvp(f, (x,), (x,))[1],
+])  # fmt: skip
+def test_nothing_waits_for_the_collector_of_cycles(call):
+    w, x = tensor(3, requires_grad=True), tensor(4, 3)
+    refs = []
+    gc.disable()
+    try:
+        for backwards in (True, False):
+            y = call(lambda x: (x * w).tanh(), x)
+            refs += [weakref.ref(thing) for thing in (y, y._node, y.lazy)]
+            if backwards:
+                y.sum().backward()
+            w.grad = None
+            del y
+        assert all(ref() is None for ref in refs)
+    finally:
+        gc.enable()
+
 
 WIDTH, ROWS, LAYERS = 64, 512, 8
 

@@ -15,7 +15,7 @@ from dawdle.errors import TransformError
 from dawdle.tree import flatten
 
 SIZE = 3
-CASES = [(r, i) for r in ROWS for i in range(len(r.shapes))]
+CASES = [(r, i) for r in ROWS for i in range(len(r.shapes))[:2]]
 GRADIENTS = [(r, 0) for r in ROWS if r.gradient]
 COMPILED = [(r, i) for r, i in CASES if i == 0 and zlib.crc32(r.name.encode()) % 5 == 0]
 BATCH = 10
