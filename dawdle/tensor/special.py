@@ -157,36 +157,36 @@ def _lgamma(x: Tensor) -> Tensor:
     -1/2 by reflection.
     """
     size = ew.absolute(x)
-    out = ew.where(ew.lt(size, STIRLING_FROM[x.lazy.dtype]), _near_lgamma(x), _stirling(size))
-    whole = ew.round(x)
-    away = ew.absolute(ew.sub(x, whole))
+    series = ew.ge(size, STIRLING_FROM[x.lazy.dtype])
+    base, factors, below = _around_2(x)
+    main, rest = log_of(ew.where(series, size, factors))
+    log_factors = ew.add(main, rest)
+    near = ew.add(base, ew.where(below, ew.neg(log_factors), log_factors))
+    out = ew.where(series, _stirling(size, ew.add(ew.sub(main, 1.0), rest)), near)
+    away = ew.absolute(ew.sub(x, ew.round(x)))
     mirrored = ew.sub(log(ew.div(constant(x, math.pi), ew.mul(size, sin(ew.mul(away, math.pi))))), out)
     out = ew.where(ew.le(x, -0.5), mirrored, out)
     pole = ew.bitor(ew.isinf(x), ew.bitand(ew.le(x, 0.0), ew.eq(away, 0.0)))
     return ew.where(pole, math.inf, out)
 
 
-def _near_lgamma(x: Tensor) -> Tensor:
-    """t P(t) with 2 + t as far from ``x`` as a whole number, whose factors are then divided out."""
-    dtype = x.lazy.dtype
-    small = ew.lt(ew.absolute(x), 0.5)  # here of negative numbers too
+def _around_2(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """(lgamma(2 + t) with 2 + t as far from |x| as a whole number, the product of the factors of gamma between
+    the two, whether |x| is below 2 + t). Below 1/2 it is ``x`` itself, of either sign.
+    """
+    small = ew.lt(ew.absolute(x), 0.5)
     size = ew.where(small, x, ew.absolute(x))
-    t = ew.sub(size, ew.floor(ew.add(size, 0.5)))
-    up = ew.lt(size, 1.5)
-    factors = ew.where(small, ew.absolute(ew.mul(x, ew.add(x, 1.0))), ew.where(up, size, 1.0))
-    for k in range(1, int(STIRLING_FROM[dtype] - 1.5) + 1):
+    t = ew.where(small, x, ew.sub(size, ew.floor(ew.add(size, 0.5))))
+    below = ew.lt(size, 1.5)
+    factors = ew.where(small, ew.absolute(ew.mul(x, ew.add(x, 1.0))), ew.where(below, size, 1.0))
+    for k in range(1, int(STIRLING_FROM[x.lazy.dtype] - 1.5) + 1):
         factors = ew.where(ew.lt(size, k + 1.5), factors, ew.mul(factors, ew.sub(size, float(k))))
-    main, rest = log_of(factors)
-    log_factors = ew.add(main, rest)
-    base = ew.mul(ew.where(small, x, t), polynomial(ew.where(small, x, t), LGAMMA[dtype]))
-    return ew.where(up, ew.sub(base, log_factors), ew.add(base, log_factors))
+    return ew.mul(t, polynomial(t, LGAMMA[x.lazy.dtype])), factors, below
 
 
-def _stirling(x: Tensor) -> Tensor:
+def _stirling(x: Tensor, log_less_one: Tensor) -> Tensor:
     """(x - 1/2)(log(x) - 1) + log(2 pi)/2 - 1/2 + P(1/x**2)/x."""
     inverse = apply(Op.RECIP, None, x)
-    main, rest = log_of(x)
-    log_less_one = ew.add(ew.sub(main, 1.0), rest)
     series = ew.mul(inverse, polynomial(ew.mul(inverse, inverse), STIRLING[x.lazy.dtype]))
     series = ew.add(series, math.log(2 * math.pi) / 2 - 0.5)
     return ew.add(ew.mul(ew.sub(x, 0.5), log_less_one), series)
