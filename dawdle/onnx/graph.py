@@ -40,11 +40,12 @@ class Cell:
 
     def on(self, device: str) -> Value:
         """The value on a device; what no device can hold stays on the host."""
+        value = self.value()
+        if self.constant and isinstance(value, Tensor) and value.numel() == 1:
+            # a literal in the kernels; a new handle, or @jit would take it for a parameter
+            return Tensor.full(value.shape, scalar(value), dtype=value.dtype, device=device)
         if device not in self._places:
-            value = self.value()
-            # a number that every call finds there is a literal in the kernels
-            literal = self.constant and isinstance(value, Tensor) and value.numel() == 1
-            self._places[device] = as_literal(value, device) if literal else moved(value, device)
+            self._places[device] = moved(value, device)
         return self._places[device]
 
 
@@ -53,15 +54,14 @@ def cell(value: Value, constant: bool = False) -> Cell:
     return Cell(lambda: value, constant)
 
 
-def as_literal(value: Value, device: str) -> Tensor:
-    """The same one element, as a constant of the graph."""
-    assert isinstance(value, Tensor)
-    return Tensor.full(value.shape, scalar(value), dtype=value.dtype, device=device)
-
-
 def on_the_host(value: Value) -> bool:
     """Whether a value is a tensor that lies on the host."""
     return isinstance(value, Tensor) and value.device == HOST
+
+
+def known_number(place: Cell | None) -> bool:
+    """Whether a value is the same for all calls and known on the host."""
+    return place is not None and place.constant and on_the_host(place.value())
 
 
 def moved(value: Value, device: str) -> Value:
@@ -143,7 +143,7 @@ class Step:
         self, rule: Operator, cells: Sequence[Cell | None], scope: Scope, target: str
     ) -> list[Cell]:
         given = [None if c is None else c.value() for c in cells]
-        stays = [rule.reads_on_host(i) or (i in rule.peek and on_the_host(v)) for i, v in enumerate(given)]
+        stays = [rule.reads_on_host(i) or (i in rule.peek and known_number(c)) for i, c in enumerate(cells)]
         deciding = [v for v, stay in zip(given, stays, strict=True) if not stay]
         place = place_of(deciding, target)
         known = rule.pure and all(t.device == HOST for t in tensors(given))

@@ -150,7 +150,7 @@ class Model:
         sides = [", ".join(map(str, ports)) for ports in (self.inputs, self.outputs)]
         return f"<dawdle.onnx.Model ({sides[0]}) -> ({sides[1]}), opset {self.opset}, on {self.device}>"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Outputs:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Outputs:
         """The model's outputs.
 
         Raises ShapeError or DTypeError for an input that isn't as declared, ModelError for one that is
@@ -162,7 +162,7 @@ class Model:
         results = self._graph.run(values, None, self.device) if self._jitted is None else self._replay(values)
         _realize(results)
         names = [port.name for port in self.outputs]
-        return Outputs(names, [v.array if isinstance(v, HostArray) else v for v in results])
+        return Outputs(names, list(map(_plain, results)))
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         if len(args) > len(self.inputs):
@@ -290,6 +290,13 @@ def _check_shapes(ports: Sequence[Port], values: Sequence[Value]) -> None:
                     f"input {port.name!r} is declared {port}, got shape {shape}: {dim} is {n} here and {size}"
                     f" in input {other!r}"
                 )
+
+
+def _plain(value: Value) -> Any:
+    """A result as a caller wants it: arrays as they are."""
+    if isinstance(value, list):
+        return [_plain(v) for v in value]
+    return value.array if isinstance(value, HostArray) else value
 
 
 def _realize(results: Sequence[Value]) -> None:

@@ -143,7 +143,7 @@ class Operator:
 
     The inputs of the numbers in ``host`` are read on the host by the function: they aren't moved to the
     device of the others and don't decide where the operator runs. None: that holds for all of them. The same
-    goes for those in ``peek`` where they are known on the host; else they are as any other.
+    goes for those in ``peek`` where they are constants known on the host; else they are as any other.
     ``pure``: equal inputs give equal results, and nothing else is looked at.
     """
 
@@ -173,7 +173,7 @@ def operator(
 
     An input that the node leaves out is None. ``host`` lists the numbers of the inputs that are read on the
     host (see :func:`dawdle.onnx.values.host`) and stay where they are; None: all of them. ``peek`` lists
-    those that the function wants on the host if they are known there, and on the operator's device
+    those that the function wants on the host if they are constants there, and on the operator's device
     otherwise. ``pure=False``: the function draws random numbers or runs a body. Registered again, an operator
     is replaced.
     """

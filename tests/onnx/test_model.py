@@ -239,7 +239,7 @@ def test_strings_and_sequences():
                  [helper.make_tensor_sequence_value_info("y", STRING, None)])  # fmt: skip
     assert str(model.outputs[0]) == "y: sequence of string[?]"
     (y,) = model(["a", "b"])
-    assert [part.array.tolist() for part in y] == [["a", "b"]] * 2
+    assert [part.tolist() for part in y] == [["a", "b"]] * 2
 
 
 def test_gradients_flow_to_inputs():
@@ -402,6 +402,43 @@ def test_a_loop_whose_length_is_known_is_jitted():
     for _ in range(3):
         assert model(3, [1, 5])[0].tolist() == [8, 40]
         assert model(4, [1, 5])[0].tolist() == [16, 80]
+
+
+def powers(rounds):
+    """Multiplies x by w at each of the rounds, and gathers what it was multiplied by: one Loop, one Scan."""
+    steps = [
+        node("Identity", ["c"], ["go"]),
+        node("Gather", ["w", "i"], ["f"]),
+        node("Mul", ["v", "f"], ["out"]),
+    ]
+    loop = helper.make_graph(
+        steps, "loop", [port("i", INT64, []), port("c", BOOL, []), port("v")],
+        [port("go", BOOL, []), port("out"), port("f", shape=[])])  # fmt: skip
+    scan = helper.make_graph(
+        [node("Mul", ["v", "f"], ["out"]), node("Identity", ["f"], ["g"])], "scan",
+        [port("v"), port("f", shape=[])], [port("out"), port("g", shape=[])])  # fmt: skip
+    nodes = [
+        node("Loop", ["n", "", "x"], ["y", "used"], body=loop),
+        node("Scan", ["x", "w"], ["z", "scanned"], body=scan, num_scan_inputs=1),
+    ]
+    outputs = [port(name, shape=None) for name in ("y", "used", "z", "scanned")]
+    inputs = [port("x"), port("w", shape=[rounds])]
+    return load(nodes, inputs, outputs, {"n": np.array(rounds)})
+
+
+@pytest.mark.parametrize("rounds", [3, 40])
+def test_many_rounds_are_the_same_kernels(rounds, device, monkeypatch):
+    model = powers(rounds)
+    w = RNG.uniform(0.9, 1.1, rounds).astype(np.float32)
+    built = []
+    build = executor.build_plan
+    monkeypatch.setattr(executor, "build_plan", lambda *args: built.append(args) or build(*args))
+    out = model([1, 2], w)
+    for product, factors in (("y", "used"), ("z", "scanned")):
+        np.testing.assert_allclose(out[product].numpy(), np.float32([1, 2]) * w.prod(), rtol=1e-5)
+        np.testing.assert_array_equal(out[factors].numpy(), w)
+    if device != "NUMPY":
+        assert len(built) < 10
 
 
 # ---- jit and placement

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from dawdle.dtype import bool_, int64
 from dawdle.errors import ModelError, ShapeError
-from dawdle.onnx.graph import moved, place_of
+from dawdle.onnx.graph import moved, place_of, tensors
 from dawdle.onnx.ops.common import axis
 from dawdle.onnx.registry import Node, operator
-from dawdle.onnx.values import Value, on_host, scalar
+from dawdle.onnx.values import HOST, Value, on_host, scalar
 from dawdle.tensor import Tensor
+
+UNROLLED = 16  # rounds whose values are computed together; those after them are computed one at a time
 
 
 @operator("If", host=None, pure=False)
@@ -34,12 +36,20 @@ def loop(node: Node, trips: Value, condition: Value, *state: Value) -> tuple[Val
             break
         given = [on_host(i, int64), on_host(going, bool_), *carried]
         flag, *results = node.run(body, dict(zip(body.inputs, given, strict=False)))
-        # a condition that the model doesn't ask for needn't be read
-        going = bool(scalar(flag)) if flag is not None else True
+        if i >= UNROLLED or (isinstance(flag, Tensor) and flag.device != HOST):
+            computed([flag, *results])
+        going = bool(scalar(flag))
         carried = results[: len(state)]
         for column, value in zip(gathered, results[len(state) :], strict=True):
             column.append(value)
     return (*carried, *[stacked(node, column, 0) for column in gathered])
+
+
+def computed(values: Sequence[Value]) -> None:
+    """Compute values now, together, so that no graph grows from round to round."""
+    found = [t for t in tensors(values) if t.device != HOST]
+    if found:
+        Tensor.realize(*found)
 
 
 def stacked(node: Node, values: Sequence[Value], dim: int) -> Value:
@@ -111,14 +121,24 @@ def _scanned(
     backwards = directions or [0] * len(inputs)
     outputs: list[list[Value]] = [[] for _ in body.outputs[states:]]
     for i in range(n):
-        parts = [
-            x.select(a, n - 1 - i if back else i) for x, a, back in zip(inputs, dims, backwards, strict=True)
-        ]
+        places = [n - 1 - i if back else i for back in backwards]
+        parts = [_part(x, a, at, n) for x, a, at in zip(inputs, dims, places, strict=True)]
         results = node.run(body, dict(zip(body.inputs, [*state, *parts], strict=True)))
+        if n > UNROLLED:
+            computed(results)
         state = results[:states]
         for column, value in zip(outputs, results[states:], strict=True):
             column.append(value)
     prepended = out_directions or [0] * len(outputs)
     columns = [c[::-1] if back else c for c, back in zip(outputs, prepended, strict=True)]
-    places = out_axes or [0] * len(outputs)
-    return (*state, *[stacked(node, c, a) for c, a in zip(columns, places, strict=True)])
+    new_axes = out_axes or [0] * len(outputs)
+    return (*state, *[stacked(node, c, a) for c, a in zip(columns, new_axes, strict=True)])
+
+
+def _part(x: Tensor, dim: int, at: int, n: int) -> Tensor:
+    """A slice; of many by an index in memory, so that each round is the same kernels."""
+    if n <= UNROLLED or x.device == HOST:
+        return x.select(dim, at)
+    index = moved(on_host([at]), x.device)
+    assert isinstance(index, Tensor)
+    return x.index_select(dim, index).squeeze(dim)
