@@ -1,8 +1,16 @@
-"""Functions of tensors by the names that they have as methods: ``dawdle.sum(x, 0)`` is ``x.sum(0)``."""
+"""Functions of tensors by the names that they have as methods: ``dawdle.sum(x, 0)`` is ``x.sum(0)``.
+
+Arrays, nested lists and numbers serve as the first argument too.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
 from dawdle.tensor import Tensor
+from dawdle.tensor.core import Operand, is_scalar
 from dawdle.tensor.joining import (
     block_diag,
     broadcast_shapes,
@@ -15,126 +23,375 @@ from dawdle.tensor.joining import (
     vstack,
 )
 
-# fmt: off
-abs, absolute, acos, acosh = Tensor.abs, Tensor.absolute, Tensor.acos, Tensor.acosh
-adaptive_avg_pool1d, adaptive_max_pool1d = Tensor.adaptive_avg_pool1d, Tensor.adaptive_max_pool1d
-add, addbmm, addcdiv, addcmul = Tensor.add, Tensor.addbmm, Tensor.addcdiv, Tensor.addcmul
-addmm, addmv, addr, all, allclose = Tensor.addmm, Tensor.addmv, Tensor.addr, Tensor.all, Tensor.allclose
-amax, amin, aminmax, any, arccos = Tensor.amax, Tensor.amin, Tensor.aminmax, Tensor.any, Tensor.arccos
-arccosh, arcsin, arcsinh, arctan = Tensor.arccosh, Tensor.arcsin, Tensor.arcsinh, Tensor.arctan
-arctan2, arctanh, argmax, argmin = Tensor.arctan2, Tensor.arctanh, Tensor.argmax, Tensor.argmin
-argsort, argwhere, as_strided, asin = Tensor.argsort, Tensor.argwhere, Tensor.as_strided, Tensor.asin
-asinh, atan, atan2, atanh = Tensor.asinh, Tensor.atan, Tensor.atan2, Tensor.atanh
-atleast_1d, atleast_2d, atleast_3d = Tensor.atleast_1d, Tensor.atleast_2d, Tensor.atleast_3d
-avg_pool1d, baddbmm, bernoulli = Tensor.avg_pool1d, Tensor.baddbmm, Tensor.bernoulli
-bincount, bitwise_and, bitwise_left_shift = Tensor.bincount, Tensor.bitwise_and, Tensor.bitwise_left_shift
-bitwise_not, bitwise_or = Tensor.bitwise_not, Tensor.bitwise_or
-bitwise_right_shift, bitwise_xor, bmm = Tensor.bitwise_right_shift, Tensor.bitwise_xor, Tensor.bmm
-broadcast_to, bucketize, ceil, celu = Tensor.broadcast_to, Tensor.bucketize, Tensor.ceil, Tensor.celu
-cholesky, cholesky_inverse, cholesky_solve = Tensor.cholesky, Tensor.cholesky_inverse, Tensor.cholesky_solve
-chunk, clamp, clamp_max, clamp_min = Tensor.chunk, Tensor.clamp, Tensor.clamp_max, Tensor.clamp_min
-clip, clone, concat, concatenate = Tensor.clip, Tensor.clone, Tensor.concat, Tensor.concatenate
-conv1d, conv2d, conv3d = Tensor.conv1d, Tensor.conv2d, Tensor.conv3d
-conv_transpose1d, conv_transpose2d = Tensor.conv_transpose1d, Tensor.conv_transpose2d
-conv_transpose3d, copysign, corrcoef = Tensor.conv_transpose3d, Tensor.copysign, Tensor.corrcoef
-cos, cosh, count_nonzero, cov = Tensor.cos, Tensor.cosh, Tensor.count_nonzero, Tensor.cov
-cross, cummax, cummin, cumprod = Tensor.cross, Tensor.cummax, Tensor.cummin, Tensor.cumprod
-cumsum, cumulative_trapezoid, deg2rad = Tensor.cumsum, Tensor.cumulative_trapezoid, Tensor.deg2rad
-det, diag, diag_embed, diagflat = Tensor.det, Tensor.diag, Tensor.diag_embed, Tensor.diagflat
-diagonal, diagonal_scatter, diff = Tensor.diagonal, Tensor.diagonal_scatter, Tensor.diff
-digamma, div, divide, dot, dropout = Tensor.digamma, Tensor.div, Tensor.divide, Tensor.dot, Tensor.dropout
-dsplit, empty_like, eq, equal, erf = Tensor.dsplit, Tensor.empty_like, Tensor.eq, Tensor.equal, Tensor.erf
-erfc, exp, exp2, expand, expm1 = Tensor.erfc, Tensor.exp, Tensor.exp2, Tensor.expand, Tensor.expm1
-fill, fix, flatten, flip, fliplr = Tensor.fill, Tensor.fix, Tensor.flatten, Tensor.flip, Tensor.fliplr
-flipud, float_power, floor = Tensor.flipud, Tensor.float_power, Tensor.floor
-floor_divide, fmax, fmin, fmod = Tensor.floor_divide, Tensor.fmax, Tensor.fmin, Tensor.fmod
-frac, frexp, full_like, gather, gcd = Tensor.frac, Tensor.frexp, Tensor.full_like, Tensor.gather, Tensor.gcd
-ge, ger, greater, greater_equal, gt = Tensor.ge, Tensor.ger, Tensor.greater, Tensor.greater_equal, Tensor.gt
-hardshrink, heaviside, histc = Tensor.hardshrink, Tensor.heaviside, Tensor.histc
-histogram, hsplit, hypot, index_add = Tensor.histogram, Tensor.hsplit, Tensor.hypot, Tensor.index_add
-index_copy, index_fill, index_put = Tensor.index_copy, Tensor.index_fill, Tensor.index_put
-index_reduce, index_select, inner = Tensor.index_reduce, Tensor.index_select, Tensor.inner
-inverse, isclose, isfinite, isin = Tensor.inverse, Tensor.isclose, Tensor.isfinite, Tensor.isin
-isinf, isnan, isneginf, isposinf = Tensor.isinf, Tensor.isnan, Tensor.isneginf, Tensor.isposinf
-kron, kthvalue, lcm, ldexp, le = Tensor.kron, Tensor.kthvalue, Tensor.lcm, Tensor.ldexp, Tensor.le
-lerp, less, less_equal, lgamma, log = Tensor.lerp, Tensor.less, Tensor.less_equal, Tensor.lgamma, Tensor.log
-log10, log1p, log2, log_softmax = Tensor.log10, Tensor.log1p, Tensor.log2, Tensor.log_softmax
-logaddexp, logaddexp2, logcumsumexp = Tensor.logaddexp, Tensor.logaddexp2, Tensor.logcumsumexp
-logdet, logical_and, logical_not = Tensor.logdet, Tensor.logical_and, Tensor.logical_not
-logical_or, logical_xor, logit = Tensor.logical_or, Tensor.logical_xor, Tensor.logit
-logspace, logsumexp, lt, masked_fill = Tensor.logspace, Tensor.logsumexp, Tensor.lt, Tensor.masked_fill
-masked_scatter, masked_select, matmul = Tensor.masked_scatter, Tensor.masked_select, Tensor.matmul
-matrix_power, matrix_rank, max = Tensor.matrix_power, Tensor.matrix_rank, Tensor.max
-max_pool1d, max_pool2d, max_pool3d = Tensor.max_pool1d, Tensor.max_pool2d, Tensor.max_pool3d
-maximum, mean, median, min, minimum = Tensor.maximum, Tensor.mean, Tensor.median, Tensor.min, Tensor.minimum
-mm, mode, moveaxis, movedim, msort = Tensor.mm, Tensor.mode, Tensor.moveaxis, Tensor.movedim, Tensor.msort
-mul, multinomial, multiply, mv = Tensor.mul, Tensor.multinomial, Tensor.multiply, Tensor.mv
-nan_to_num, nanmean, nanmedian = Tensor.nan_to_num, Tensor.nanmean, Tensor.nanmedian
-nanquantile, nansum, narrow, ne = Tensor.nanquantile, Tensor.nansum, Tensor.narrow, Tensor.ne
-neg, negative, nonzero, norm = Tensor.neg, Tensor.negative, Tensor.nonzero, Tensor.norm
-normal, not_equal, one_hot, ones_like = Tensor.normal, Tensor.not_equal, Tensor.one_hot, Tensor.ones_like
-outer, pad, permute, pinverse = Tensor.outer, Tensor.pad, Tensor.permute, Tensor.pinverse
-pixel_shuffle, pixel_unshuffle, positive = Tensor.pixel_shuffle, Tensor.pixel_unshuffle, Tensor.positive
-pow, prod, put, qr, quantile = Tensor.pow, Tensor.prod, Tensor.put, Tensor.qr, Tensor.quantile
-rad2deg, rand_like, randint_like = Tensor.rad2deg, Tensor.rand_like, Tensor.randint_like
-randn_like, randperm, ravel, rearrange = Tensor.randn_like, Tensor.randperm, Tensor.ravel, Tensor.rearrange
-reciprocal, relu, remainder, repeat = Tensor.reciprocal, Tensor.relu, Tensor.remainder, Tensor.repeat
-repeat_interleave, reshape, rms_norm = Tensor.repeat_interleave, Tensor.reshape, Tensor.rms_norm
-roll, rot90, round, rrelu, rsqrt = Tensor.roll, Tensor.rot90, Tensor.round, Tensor.rrelu, Tensor.rsqrt
-scatter, scatter_add, scatter_reduce = Tensor.scatter, Tensor.scatter_add, Tensor.scatter_reduce
-searchsorted, select, select_scatter = Tensor.searchsorted, Tensor.select, Tensor.select_scatter
-selu, sgn, sigmoid, sign, signbit = Tensor.selu, Tensor.sgn, Tensor.sigmoid, Tensor.sign, Tensor.signbit
-sin, sinc, sinh, slice_scatter = Tensor.sin, Tensor.sinc, Tensor.sinh, Tensor.slice_scatter
-slogdet, softmax, solve, sort = Tensor.slogdet, Tensor.softmax, Tensor.solve, Tensor.sort
-split, sqrt, square, squeeze, std = Tensor.split, Tensor.sqrt, Tensor.square, Tensor.squeeze, Tensor.std
-std_mean, sub, subtract, sum, svd = Tensor.std_mean, Tensor.sub, Tensor.subtract, Tensor.sum, Tensor.svd
-swapaxes, swapdims, t, take = Tensor.swapaxes, Tensor.swapdims, Tensor.t, Tensor.take
-take_along_dim, tan, tanh = Tensor.take_along_dim, Tensor.tan, Tensor.tanh
-tensor_split, threshold, tile, topk = Tensor.tensor_split, Tensor.threshold, Tensor.tile, Tensor.topk
-trace, transpose, trapezoid = Tensor.trace, Tensor.transpose, Tensor.trapezoid
-triangular_solve, tril, tril_indices = Tensor.triangular_solve, Tensor.tril, Tensor.tril_indices
-triu, triu_indices, true_divide, trunc = Tensor.triu, Tensor.triu_indices, Tensor.true_divide, Tensor.trunc
-unbind, unflatten, uniform, unique = Tensor.unbind, Tensor.unflatten, Tensor.uniform, Tensor.unique
-unique_consecutive, unsqueeze, vander = Tensor.unique_consecutive, Tensor.unsqueeze, Tensor.vander
-var, var_mean, vdot, vecdot, vsplit = Tensor.var, Tensor.var_mean, Tensor.vdot, Tensor.vecdot, Tensor.vsplit
-xlogy, zeros_like = Tensor.xlogy, Tensor.zeros_like
+P = ParamSpec("P")
+R = TypeVar("R")
 
-__all__ = [
+
+def function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
+    """A method as a function, whose first argument may be anything that a tensor can be made of.
+
+    A number stays one beside a tensor, so that it takes the dtype of that.
+    """
+
+    @wraps(method)
+    def of(x: Operand, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if not isinstance(x, Tensor):
+            others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
+            if not (others and is_scalar(x)):
+                x = Tensor(x, device=others[0].device if others else None)
+        return method(x, *args, **kwargs)  # type: ignore[arg-type]
+
+    return of
+
+
+abs = function(Tensor.abs)
+absolute = function(Tensor.absolute)
+acos = function(Tensor.acos)
+acosh = function(Tensor.acosh)
+adaptive_avg_pool1d = function(Tensor.adaptive_avg_pool1d)
+adaptive_max_pool1d = function(Tensor.adaptive_max_pool1d)
+add = function(Tensor.add)
+addbmm = function(Tensor.addbmm)
+addcdiv = function(Tensor.addcdiv)
+addcmul = function(Tensor.addcmul)
+addmm = function(Tensor.addmm)
+addmv = function(Tensor.addmv)
+addr = function(Tensor.addr)
+all = function(Tensor.all)
+allclose = function(Tensor.allclose)
+amax = function(Tensor.amax)
+amin = function(Tensor.amin)
+aminmax = function(Tensor.aminmax)
+any = function(Tensor.any)
+arccos = function(Tensor.arccos)
+arccosh = function(Tensor.arccosh)
+arcsin = function(Tensor.arcsin)
+arcsinh = function(Tensor.arcsinh)
+arctan = function(Tensor.arctan)
+arctan2 = function(Tensor.arctan2)
+arctanh = function(Tensor.arctanh)
+argmax = function(Tensor.argmax)
+argmin = function(Tensor.argmin)
+argsort = function(Tensor.argsort)
+argwhere = function(Tensor.argwhere)
+as_strided = function(Tensor.as_strided)
+asin = function(Tensor.asin)
+asinh = function(Tensor.asinh)
+atan = function(Tensor.atan)
+atan2 = function(Tensor.atan2)
+atanh = function(Tensor.atanh)
+atleast_1d = function(Tensor.atleast_1d)
+atleast_2d = function(Tensor.atleast_2d)
+atleast_3d = function(Tensor.atleast_3d)
+avg_pool1d = function(Tensor.avg_pool1d)
+baddbmm = function(Tensor.baddbmm)
+bernoulli = function(Tensor.bernoulli)
+bincount = function(Tensor.bincount)
+bitwise_and = function(Tensor.bitwise_and)
+bitwise_left_shift = function(Tensor.bitwise_left_shift)
+bitwise_not = function(Tensor.bitwise_not)
+bitwise_or = function(Tensor.bitwise_or)
+bitwise_right_shift = function(Tensor.bitwise_right_shift)
+bitwise_xor = function(Tensor.bitwise_xor)
+bmm = function(Tensor.bmm)
+broadcast_to = function(Tensor.broadcast_to)
+bucketize = function(Tensor.bucketize)
+ceil = function(Tensor.ceil)
+celu = function(Tensor.celu)
+cholesky = function(Tensor.cholesky)
+cholesky_inverse = function(Tensor.cholesky_inverse)
+cholesky_solve = function(Tensor.cholesky_solve)
+chunk = function(Tensor.chunk)
+clamp = function(Tensor.clamp)
+clamp_max = function(Tensor.clamp_max)
+clamp_min = function(Tensor.clamp_min)
+clip = function(Tensor.clip)
+clone = function(Tensor.clone)
+concat = Tensor.concat
+concatenate = Tensor.concatenate
+conv1d = function(Tensor.conv1d)
+conv2d = function(Tensor.conv2d)
+conv3d = function(Tensor.conv3d)
+conv_transpose1d = function(Tensor.conv_transpose1d)
+conv_transpose2d = function(Tensor.conv_transpose2d)
+conv_transpose3d = function(Tensor.conv_transpose3d)
+copysign = function(Tensor.copysign)
+corrcoef = function(Tensor.corrcoef)
+cos = function(Tensor.cos)
+cosh = function(Tensor.cosh)
+count_nonzero = function(Tensor.count_nonzero)
+cov = function(Tensor.cov)
+cross = function(Tensor.cross)
+cummax = function(Tensor.cummax)
+cummin = function(Tensor.cummin)
+cumprod = function(Tensor.cumprod)
+cumsum = function(Tensor.cumsum)
+cumulative_trapezoid = function(Tensor.cumulative_trapezoid)
+deg2rad = function(Tensor.deg2rad)
+det = function(Tensor.det)
+diag = function(Tensor.diag)
+diag_embed = function(Tensor.diag_embed)
+diagflat = function(Tensor.diagflat)
+diagonal = function(Tensor.diagonal)
+diagonal_scatter = function(Tensor.diagonal_scatter)
+diff = function(Tensor.diff)
+digamma = function(Tensor.digamma)
+div = function(Tensor.div)
+divide = function(Tensor.divide)
+dot = function(Tensor.dot)
+dropout = function(Tensor.dropout)
+dsplit = function(Tensor.dsplit)
+empty_like = function(Tensor.empty_like)
+eq = function(Tensor.eq)
+equal = function(Tensor.equal)
+erf = function(Tensor.erf)
+erfc = function(Tensor.erfc)
+exp = function(Tensor.exp)
+exp2 = function(Tensor.exp2)
+expand = function(Tensor.expand)
+expm1 = function(Tensor.expm1)
+fill = function(Tensor.fill)
+fix = function(Tensor.fix)
+flatten = function(Tensor.flatten)
+flip = function(Tensor.flip)
+fliplr = function(Tensor.fliplr)
+flipud = function(Tensor.flipud)
+float_power = function(Tensor.float_power)
+floor = function(Tensor.floor)
+floor_divide = function(Tensor.floor_divide)
+fmax = function(Tensor.fmax)
+fmin = function(Tensor.fmin)
+fmod = function(Tensor.fmod)
+frac = function(Tensor.frac)
+frexp = function(Tensor.frexp)
+full_like = function(Tensor.full_like)
+gather = function(Tensor.gather)
+gcd = function(Tensor.gcd)
+ge = function(Tensor.ge)
+ger = function(Tensor.ger)
+greater = function(Tensor.greater)
+greater_equal = function(Tensor.greater_equal)
+gt = function(Tensor.gt)
+hardshrink = function(Tensor.hardshrink)
+heaviside = function(Tensor.heaviside)
+histc = function(Tensor.histc)
+histogram = function(Tensor.histogram)
+hsplit = function(Tensor.hsplit)
+hypot = function(Tensor.hypot)
+index_add = function(Tensor.index_add)
+index_copy = function(Tensor.index_copy)
+index_fill = function(Tensor.index_fill)
+index_put = function(Tensor.index_put)
+index_reduce = function(Tensor.index_reduce)
+index_select = function(Tensor.index_select)
+inner = function(Tensor.inner)
+inverse = function(Tensor.inverse)
+isclose = function(Tensor.isclose)
+isfinite = function(Tensor.isfinite)
+isin = function(Tensor.isin)
+isinf = function(Tensor.isinf)
+isnan = function(Tensor.isnan)
+isneginf = function(Tensor.isneginf)
+isposinf = function(Tensor.isposinf)
+kron = function(Tensor.kron)
+kthvalue = function(Tensor.kthvalue)
+lcm = function(Tensor.lcm)
+ldexp = function(Tensor.ldexp)
+le = function(Tensor.le)
+lerp = function(Tensor.lerp)
+less = function(Tensor.less)
+less_equal = function(Tensor.less_equal)
+lgamma = function(Tensor.lgamma)
+log = function(Tensor.log)
+log1p = function(Tensor.log1p)
+log2 = function(Tensor.log2)
+log10 = function(Tensor.log10)
+log_softmax = function(Tensor.log_softmax)
+logaddexp = function(Tensor.logaddexp)
+logaddexp2 = function(Tensor.logaddexp2)
+logcumsumexp = function(Tensor.logcumsumexp)
+logdet = function(Tensor.logdet)
+logical_and = function(Tensor.logical_and)
+logical_not = function(Tensor.logical_not)
+logical_or = function(Tensor.logical_or)
+logical_xor = function(Tensor.logical_xor)
+logit = function(Tensor.logit)
+logspace = Tensor.logspace
+logsumexp = function(Tensor.logsumexp)
+lt = function(Tensor.lt)
+masked_fill = function(Tensor.masked_fill)
+masked_scatter = function(Tensor.masked_scatter)
+masked_select = function(Tensor.masked_select)
+matmul = function(Tensor.matmul)
+matrix_power = function(Tensor.matrix_power)
+matrix_rank = function(Tensor.matrix_rank)
+max = function(Tensor.max)
+max_pool1d = function(Tensor.max_pool1d)
+max_pool2d = function(Tensor.max_pool2d)
+max_pool3d = function(Tensor.max_pool3d)
+maximum = function(Tensor.maximum)
+mean = function(Tensor.mean)
+median = function(Tensor.median)
+min = function(Tensor.min)
+minimum = function(Tensor.minimum)
+mm = function(Tensor.mm)
+mode = function(Tensor.mode)
+moveaxis = function(Tensor.moveaxis)
+movedim = function(Tensor.movedim)
+msort = function(Tensor.msort)
+mul = function(Tensor.mul)
+multinomial = function(Tensor.multinomial)
+multiply = function(Tensor.multiply)
+mv = function(Tensor.mv)
+nan_to_num = function(Tensor.nan_to_num)
+nanmean = function(Tensor.nanmean)
+nanmedian = function(Tensor.nanmedian)
+nanquantile = function(Tensor.nanquantile)
+nansum = function(Tensor.nansum)
+narrow = function(Tensor.narrow)
+ne = function(Tensor.ne)
+neg = function(Tensor.neg)
+negative = function(Tensor.negative)
+nonzero = function(Tensor.nonzero)
+norm = function(Tensor.norm)
+normal = Tensor.normal
+not_equal = function(Tensor.not_equal)
+one_hot = function(Tensor.one_hot)
+ones_like = function(Tensor.ones_like)
+outer = function(Tensor.outer)
+pad = function(Tensor.pad)
+permute = function(Tensor.permute)
+pinverse = function(Tensor.pinverse)
+pixel_shuffle = function(Tensor.pixel_shuffle)
+pixel_unshuffle = function(Tensor.pixel_unshuffle)
+positive = function(Tensor.positive)
+pow = function(Tensor.pow)
+prod = function(Tensor.prod)
+put = function(Tensor.put)
+qr = function(Tensor.qr)
+quantile = function(Tensor.quantile)
+rad2deg = function(Tensor.rad2deg)
+rand_like = function(Tensor.rand_like)
+randint_like = function(Tensor.randint_like)
+randn_like = function(Tensor.randn_like)
+randperm = Tensor.randperm
+ravel = function(Tensor.ravel)
+rearrange = function(Tensor.rearrange)
+reciprocal = function(Tensor.reciprocal)
+relu = function(Tensor.relu)
+remainder = function(Tensor.remainder)
+repeat = function(Tensor.repeat)
+repeat_interleave = function(Tensor.repeat_interleave)
+reshape = function(Tensor.reshape)
+rms_norm = function(Tensor.rms_norm)
+roll = function(Tensor.roll)
+rot90 = function(Tensor.rot90)
+round = function(Tensor.round)
+rrelu = function(Tensor.rrelu)
+rsqrt = function(Tensor.rsqrt)
+scatter = function(Tensor.scatter)
+scatter_add = function(Tensor.scatter_add)
+scatter_reduce = function(Tensor.scatter_reduce)
+searchsorted = function(Tensor.searchsorted)
+select = function(Tensor.select)
+select_scatter = function(Tensor.select_scatter)
+selu = function(Tensor.selu)
+sgn = function(Tensor.sgn)
+sigmoid = function(Tensor.sigmoid)
+sign = function(Tensor.sign)
+signbit = function(Tensor.signbit)
+sin = function(Tensor.sin)
+sinc = function(Tensor.sinc)
+sinh = function(Tensor.sinh)
+slice_scatter = function(Tensor.slice_scatter)
+slogdet = function(Tensor.slogdet)
+softmax = function(Tensor.softmax)
+solve = function(Tensor.solve)
+sort = function(Tensor.sort)
+split = function(Tensor.split)
+sqrt = function(Tensor.sqrt)
+square = function(Tensor.square)
+squeeze = function(Tensor.squeeze)
+std = function(Tensor.std)
+std_mean = function(Tensor.std_mean)
+sub = function(Tensor.sub)
+subtract = function(Tensor.subtract)
+sum = function(Tensor.sum)
+svd = function(Tensor.svd)
+swapaxes = function(Tensor.swapaxes)
+swapdims = function(Tensor.swapdims)
+t = function(Tensor.t)
+take = function(Tensor.take)
+take_along_dim = function(Tensor.take_along_dim)
+tan = function(Tensor.tan)
+tanh = function(Tensor.tanh)
+tensor_split = function(Tensor.tensor_split)
+threshold = function(Tensor.threshold)
+tile = function(Tensor.tile)
+topk = function(Tensor.topk)
+trace = function(Tensor.trace)
+transpose = function(Tensor.transpose)
+trapezoid = function(Tensor.trapezoid)
+triangular_solve = function(Tensor.triangular_solve)
+tril = function(Tensor.tril)
+tril_indices = Tensor.tril_indices
+triu = function(Tensor.triu)
+triu_indices = Tensor.triu_indices
+true_divide = function(Tensor.true_divide)
+trunc = function(Tensor.trunc)
+unbind = function(Tensor.unbind)
+unflatten = function(Tensor.unflatten)
+uniform = Tensor.uniform
+unique = function(Tensor.unique)
+unique_consecutive = function(Tensor.unique_consecutive)
+unsqueeze = function(Tensor.unsqueeze)
+vander = function(Tensor.vander)
+var = function(Tensor.var)
+var_mean = function(Tensor.var_mean)
+vdot = function(Tensor.vdot)
+vecdot = function(Tensor.vecdot)
+vsplit = function(Tensor.vsplit)
+xlogy = function(Tensor.xlogy)
+zeros_like = function(Tensor.zeros_like)
+
+# fmt: off
+__all__ = [  # noqa: RUF022
     "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "addbmm",
     "addcdiv", "addcmul", "addmm", "addmv", "addr", "all", "allclose", "amax", "amin", "aminmax", "any",
-    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
-    "argwhere", "as_strided", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d",
-    "atleast_3d", "avg_pool1d", "baddbmm", "bernoulli", "bincount", "bitwise_and", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag", "bmm",
-    "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "ceil", "celu",
-    "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min", "clip",
-    "clone", "column_stack", "concat", "concatenate", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh", "count_nonzero", "cov",
-    "cross", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid", "deg2rad", "det", "diag",
-    "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma", "div", "divide", "dot",
-    "dropout", "dsplit", "dstack", "empty_like", "eq", "equal", "erf", "erfc", "exp", "exp2", "expand",
-    "expm1", "fill", "fix", "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide",
-    "fmax", "fmin", "fmod", "frac", "frexp", "full_like", "gather", "gcd", "ge", "ger", "greater",
-    "greater_equal", "gt", "hardshrink", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot",
-    "index_add", "index_copy", "index_fill", "index_put", "index_reduce", "index_select", "inner",
-    "inverse", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "kron", "kthvalue",
-    "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "log", "log1p", "log2", "log10",
-    "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet", "logical_and", "logical_not",
-    "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt", "masked_fill", "masked_scatter",
-    "masked_select", "matmul", "matrix_power", "matrix_rank", "max", "max_pool1d", "max_pool2d",
-    "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm", "mode", "moveaxis",
-    "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean", "nanmedian",
-    "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "normal", "not_equal",
-    "one_hot", "ones_like", "outer", "pad", "permute", "pinverse", "pixel_shuffle", "pixel_unshuffle",
-    "positive", "pow", "prod", "put", "qr", "quantile", "rad2deg", "rand_like", "randint_like",
-    "randn_like", "randperm", "ravel", "rearrange", "reciprocal", "relu", "remainder", "repeat",
-    "repeat_interleave", "reshape", "rms_norm", "roll", "rot90", "round", "rrelu", "rsqrt", "scatter",
-    "scatter_add", "scatter_reduce", "searchsorted", "select", "select_scatter", "selu", "sgn", "sigmoid",
-    "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "solve", "sort",
-    "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub", "subtract", "sum", "svd", "swapaxes",
-    "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "threshold", "tile", "topk",
-    "trace", "transpose", "trapezoid", "triangular_solve", "tril", "tril_indices", "triu", "triu_indices",
-    "true_divide", "trunc", "unbind", "unflatten", "uniform", "unique", "unique_consecutive", "unsqueeze",
-    "vander", "var", "var_mean", "vdot", "vecdot", "vsplit", "vstack", "xlogy", "zeros_like",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
+    "argsort", "argwhere", "as_strided", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d",
+    "atleast_2d", "atleast_3d", "avg_pool1d", "baddbmm", "bernoulli", "bincount", "bitwise_and",
+    "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag",
+    "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "ceil",
+    "celu", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min",
+    "clip", "clone", "column_stack", "concat", "concatenate", "conv1d", "conv2d", "conv3d",
+    "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
+    "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
+    "deg2rad", "det", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma",
+    "div", "divide", "dot", "dropout", "dsplit", "dstack", "empty_like", "eq", "equal", "erf", "erfc",
+    "exp", "exp2", "expand", "expm1", "fill", "fix", "flatten", "flip", "fliplr", "flipud", "float_power",
+    "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp", "full_like", "gather", "gcd", "ge",
+    "ger", "greater", "greater_equal", "gt", "hardshrink", "heaviside", "histc", "histogram", "hsplit",
+    "hstack", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
+    "index_select", "inner", "inverse", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
+    "isposinf", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "log",
+    "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt",
+    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "matrix_rank", "max",
+    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum",
+    "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num",
+    "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm",
+    "normal", "not_equal", "one_hot", "ones_like", "outer", "pad", "permute", "pinverse", "pixel_shuffle",
+    "pixel_unshuffle", "positive", "pow", "prod", "put", "qr", "quantile", "rad2deg", "rand_like",
+    "randint_like", "randn_like", "randperm", "ravel", "rearrange", "reciprocal", "relu", "remainder",
+    "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90", "round", "rrelu", "rsqrt",
+    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "select_scatter", "selu", "sgn",
+    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "solve",
+    "sort", "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub", "subtract", "sum", "svd",
+    "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "threshold",
+    "tile", "topk", "trace", "transpose", "trapezoid", "triangular_solve", "tril", "tril_indices", "triu",
+    "triu_indices", "true_divide", "trunc", "unbind", "unflatten", "uniform", "unique",
+    "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "vecdot", "vsplit", "vstack",
+    "xlogy", "zeros_like",
 ]
 # fmt: on

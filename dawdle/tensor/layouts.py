@@ -185,7 +185,7 @@ def _image(x: Tensor, what: str) -> Shape:
 # ---- rearranging by a formula
 
 
-def rearrange(x: Tensor, formula: str, **sizes: int) -> Tensor:
+def rearrange(x: Tensor, /, formula: str, **sizes: int) -> Tensor:
     """Dimensions named, split, exchanged and merged by a formula as einops has it.
 
     ``"b (h p) w -> b w (p h)"`` with ``p=2`` splits the second dimension into ``h`` and 2, and merges them

@@ -300,12 +300,12 @@ def _count(x: Tensor) -> Tensor:
     return cast(x, DEFAULT_INT).sum(-1)
 
 
-def rand_like(x: Tensor, **options: Any) -> Tensor:
+def rand_like(x: Tensor, /, **options: Any) -> Tensor:
     """:func:`rand` of the shape and device of ``x``, and its dtype if that is a float."""
     return rand(type(x), *x.lazy.shape, **_like(x, options))
 
 
-def randn_like(x: Tensor, **options: Any) -> Tensor:
+def randn_like(x: Tensor, /, **options: Any) -> Tensor:
     """:func:`randn` of the shape and device of ``x``, and its dtype if that is a float."""
     return randn(type(x), *x.lazy.shape, **_like(x, options))
 
@@ -315,7 +315,7 @@ def _like(x: Tensor, options: dict[str, Any]) -> dict[str, Any]:
     return {"dtype": dtype, "device": x.lazy.device, **options}
 
 
-def randint_like(x: Tensor, low: int, high: int | None = None, **options: Any) -> Tensor:
+def randint_like(x: Tensor, /, low: int, high: int | None = None, **options: Any) -> Tensor:
     """:func:`randint` of the shape, dtype and device of ``x``."""
     given = {"dtype": x.lazy.dtype, "device": x.lazy.device, **options}
     return randint(type(x), low, high, x.lazy.shape, **given)
