@@ -4,14 +4,15 @@ from __future__ import annotations
 import pytest
 from cases import NODE, REAL, Case, load_cases
 from devices import WORKING
-from excluded import EXCLUDED
+from excluded import EXCLUDED, READING
 
 import dawdle.onnx
-from dawdle.errors import DawdleError
+from dawdle.errors import DawdleError, JitError
 
 CASES = load_cases()
 MAIN = "CPU" if "CPU" in WORKING else "NUMPY"
 FURTHER = [d for d in WORKING if d not in (MAIN, "NUMPY")]
+SAMPLE = [c.name for c in CASES.values() if c.sampled and c.name not in EXCLUDED]
 
 
 def run(case: Case, device: str) -> None:
@@ -33,14 +34,28 @@ def test_case(name):
 
 
 @pytest.mark.parametrize("device", FURTHER)
-@pytest.mark.parametrize("name", [c.name for c in CASES.values() if c.sampled and c.name not in EXCLUDED])
+@pytest.mark.parametrize("name", SAMPLE)
 def test_sample_elsewhere(name, device):
     run(CASES[name], device)
+
+
+@pytest.mark.skipif(MAIN == "NUMPY", reason="nothing is traced there")
+@pytest.mark.parametrize("name", SAMPLE)
+def test_sample_jitted(name):
+    """Traced, and replayed."""
+    case, model = CASES[name], dawdle.onnx.load(CASES[name].source, device=MAIN, jit=True)
+    if name in READING:
+        with pytest.raises(JitError):
+            case.check(model)
+        return
+    for _ in range(2):
+        case.check(model)
 
 
 def test_exclusions_name_cases():
     assert set(EXCLUDED) <= set(CASES)
     assert all(EXCLUDED.values())
+    assert set(SAMPLE) >= READING
 
 
 def share(cases: list[Case]) -> float:
