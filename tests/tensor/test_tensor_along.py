@@ -95,6 +95,7 @@ def test_sixteen_bits_are_summed_in_float32(device):
         assert x.sum(1).dtype.name == kind
         same(x.sum(1).float(), [5000 * one] * 2, rtol=4e-3)
         same(x.mean(1).float(), [one] * 2)
+        same(x.cumsum(1)[:, -1].float(), [5000 * one] * 2, rtol=4e-3)
         same(x[:, :50].prod(1).float(), [one**50] * 2, rtol=4e-3)
         same(x.norm(dim=1).float(), [one * 5000**0.5] * 2, rtol=4e-3)
         same((x * 300).norm(dim=1).float(), [300 * one * 5000**0.5] * 2, rtol=8e-3)  # its square overflows
