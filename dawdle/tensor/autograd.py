@@ -60,6 +60,7 @@ class Composite(Enum):
     RESULT = "result"
     RESAMPLE = "resample"
     MAX_POOL = "max pool"
+    SUM_POOL = "sum pool"
     SOLVE = "solve"
     DET = "det"
     COFACTOR = "cofactor"

@@ -14,6 +14,7 @@ from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, rule
 from dawdle.tensor.core import Shape, apply, cast, composite, constant, widen
+from dawdle.tensor.movement import pad_dims
 from dawdle.tensor.resample import area
 from dawdle.tensor.windows import Sizes, Windows, each, for_sizes, windows
 
@@ -81,18 +82,22 @@ def max_pool(
 @rule(Composite.MAX_POOL, inputs=True)
 def _max_pool_gradient(node: Node, g: Tensor) -> tuple[Tensor | None, ...]:
     w: Windows = node.arg
-    ones = (1,) * len(w.kernel)
-    winner = apply(Op.RESHAPE, (*g.lazy.shape, *ones), _winners(node.x(g), w))
-    numbers = type(g)._iota(math.prod(w.kernel), winner.lazy.dtype, g.lazy.device)
-    spread = ew.where(
-        ew.eq(winner, apply(Op.RESHAPE, w.kernel, numbers)), apply(Op.RESHAPE, winner.lazy.shape, g), 0.0
-    )
+    winner, last = _winners(node.x(g), w), math.prod(w.kernel) - 1
+    numbers = apply(Op.RESHAPE, w.kernel, type(g)._iota(last + 1, int32, g.lazy.device))
+    if w.overlap:
+        mine = ew.eq(w.around(winner), last - numbers)
+        return (_reduced(Op.SUM, w, ew.where(mine, w.around(g), 0.0)),)
+    opened = (*g.lazy.shape, *[1] * len(w.kernel))
+    mine = ew.eq(apply(Op.RESHAPE, opened, winner), numbers)
+    return (_spread_back(ew.where(mine, apply(Op.RESHAPE, opened, g), 0.0), w),)
+
+
+def _spread_back(opened: Tensor, w: Windows) -> Tensor:
+    """(..., *places, *kernel) added up at the places of the input that they come from."""
     sizes = [s + low + high for s, (low, high) in zip(w.sizes, w.amounts, strict=True)]
-    padded = apply(Op.UNWINDOW, (w.arg, tuple(sizes)), spread)
+    padded = apply(Op.UNWINDOW, (w.arg, tuple(sizes)), opened)
     lead = len(padded.lazy.shape) - len(sizes)
-    ranges = [(0, m, 1) for m in padded.lazy.shape[:lead]]
-    ranges += [(low, low + s, 1) for s, (low, _) in zip(w.sizes, w.amounts, strict=True)]
-    return (apply(Op.SLICE, tuple(ranges), padded),)
+    return pad_dims(padded, [(0, 0)] * lead + [(-low, -high) for low, high in w.amounts])
 
 
 def _winners(x: Tensor, w: Windows) -> Tensor:
@@ -100,14 +105,14 @@ def _winners(x: Tensor, w: Windows) -> Tensor:
     kernel's size where all are.
     """
     x = x.detach()
-    opened = w.of(x, x.lazy.dtype.min)
+    opened = w.of(x, x.lazy.dtype.min, laid=True)
     lead = len(opened.lazy.shape) - len(w.kernel)
     largest = apply(Op.AMAX, tuple(range(lead, len(opened.lazy.shape))), opened)
     found = ew.eq(opened, largest)
     if x.lazy.dtype.is_float:
         found = ew.bitor(found, ew.isnan(opened))
     if w.is_padded:
-        found = ew.bitand(found, w.of(constant(x, True, bool_, w.sizes)))
+        found = ew.bitand(found, w.of(constant(x, True, bool_, w.sizes), laid=True))
     last = math.prod(w.kernel) - 1
     numbers = apply(Op.RESHAPE, w.kernel, type(x)._iota(last + 1, int32, x.lazy.device))
     # the first is the one with the most after it
@@ -165,11 +170,20 @@ def _mean(x: Tensor, w: Windows, counts: Array) -> Tensor:
     if not x.lazy.dtype.is_float:
         raise DTypeError(f"means are of floats, got {x.lazy.dtype.name}; cast the input with .float()")
     wide = widen(x)
-    total = _reduced(Op.SUM, w, w.of(wide))
+    total = composite(Composite.SUM_POOL, lambda x: _reduced(Op.SUM, w, w.of(x)), wide, arg=w)
     if counts.size and (counts == counts.flat[0]).all():
         return cast(ew.mul(total, 1.0 / int(counts.flat[0])), x.lazy.dtype)
     divisor = type(x)._of(counts.astype(wide.lazy.dtype.compute), x.lazy.device)
     return cast(ew.div(total, divisor), x.lazy.dtype)
+
+
+@rule(Composite.SUM_POOL)
+def _sum_pool_gradient(node: Node, g: Tensor) -> tuple[Tensor | None, ...]:
+    w: Windows = node.arg
+    if w.overlap:
+        return (_reduced(Op.SUM, w, w.around(g)),)
+    opened = apply(Op.RESHAPE, (*g.lazy.shape, *[1] * len(w.kernel)), g)
+    return (_spread_back(apply(Op.EXPAND, (*g.lazy.shape, *w.kernel), opened), w),)
 
 
 def lp_pool(

@@ -16,7 +16,7 @@ from dawdle.dtype import Array
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor.core import Scalar, Shape, apply
-from dawdle.tensor.movement import pad_dims
+from dawdle.tensor.movement import contiguous, pad_dims
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -104,10 +104,35 @@ class Windows:
         rows = zip(self.sizes, self.amounts, self.arg, strict=True)
         return tuple((n + low + high - (k - 1) * d - 1) // s + 1 for n, (low, high), (k, s, d) in rows)
 
-    def of(self, x: Tensor, value: Scalar = 0) -> Tensor:
-        """(..., *places, *kernel): the windows of ``x``, padded with ``value``."""
+    def of(self, x: Tensor, value: Scalar = 0, laid: bool = False) -> Tensor:
+        """(..., *places, *kernel): the windows of ``x``, padded with ``value``; ``laid`` out in memory with
+        its padding, for those who look at a window several times.
+        """
         lead = len(x.lazy.shape) - len(self.kernel)
-        return apply(Op.WINDOW, self.arg, pad_dims(x, [(0, 0)] * lead + self.amounts, value))
+        padded = pad_dims(x, [(0, 0)] * lead + self.amounts, value)
+        if laid and self.overlap and self.is_padded:
+            padded = contiguous(padded)
+        return apply(Op.WINDOW, self.arg, padded)
+
+    @property
+    def overlap(self) -> bool:
+        """Whether an element may be in several windows."""
+        return any(k > 1 and (k > s or d > 1) for k, s, d in self.arg)
+
+    def around(self, x: Tensor) -> Tensor:
+        """What ``x`` (..., *places) holds for the windows that each element of the input is in: (..., *sizes,
+        *kernel), where the first is the window of which it is the last element; 0 where there is no window.
+
+        What is read is laid out once with zeros in between, so that kernels load it without conditions.
+        """
+        rows = zip(self.sizes, self.places, self.arg, self.pads, strict=True)
+        amounts = [
+            ((k - 1) * d - low, size + low - (count - 1) * s - 1, s - 1)
+            for size, count, (k, s, d), (low, _) in rows
+        ]
+        lead = [(0, 0, 0)] * (len(x.lazy.shape) - len(amounts))
+        laid = pad_dims(x, lead + amounts)
+        return apply(Op.WINDOW, tuple((k, 1, d) for k, _, d in self.arg), contiguous(laid))
 
     def starts(self, axis: int) -> Array:
         """Where along ``axis`` each element of each window lies, (places, kernel)."""
