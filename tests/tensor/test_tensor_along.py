@@ -88,6 +88,20 @@ def test_order_of_every_dtype(device, n):
         same(fourth, np.sort(a, 1)[:, 3])
 
 
+@pytest.mark.parametrize("repeats", [1, 50])  # ordered on the device, on the host
+def test_order_of_the_ends_of_integers(device, repeats):
+    for kind in INTEGERS:
+        ends = np.iinfo(kind)
+        a = np.tile(np.array([0, ends.max, ends.min, 1, ends.max, ends.min], kind), repeats)
+        values, indices = Tensor(a).sort()
+        same(indices, np.argsort(a, kind="stable"))
+        same(values, np.sort(a))
+        same(Tensor(a).sort(descending=True).values, np.sort(a)[::-1])
+        assert Tensor(a).topk(1).indices.item() == 1 and Tensor(a).topk(1, largest=False).indices.item() == (
+            a.argmin()
+        )
+
+
 def test_sixteen_bits_are_summed_in_float32(device):
     for kind in ("float16", "bfloat16"):
         x = Tensor(np.full((2, 5000), 1.001), dtype=kind)
