@@ -23,7 +23,7 @@ from dawdle.lazy.walk import postorder
 Values = Mapping[LazyBuffer, LazyBuffer]
 
 
-class Nameless:
+class NoValue:
     """What a stand-in's function is: there is no value."""
 
     def __call__(self, *arrays: Array) -> Array:
@@ -38,7 +38,7 @@ def stand_in(shape: Sequence[int], dtype: DType, device: str) -> LazyBuffer:
     """A node that stands for a value which isn't one array. Computing what depends on it raises
     TransformError.
     """
-    function: Any = Nameless()  # each its own: no two stand-ins are equal
+    function: Any = NoValue()  # each its own: no two stand-ins are equal
     return build.custom(function, build.const(0, dtype, device), shape=shape, dtype=dtype)
 
 
