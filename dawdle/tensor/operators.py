@@ -94,9 +94,13 @@ def _fits(result: DType, own: DType) -> bool:
 
 def divmod_(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
     """(x // other, x % other)."""
+    if not _operands(other):
+        return NotImplemented  # type: ignore[no-any-return]
     return ew.floordiv(x, other), ew.mod(x, other)
 
 
 def rdivmod(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
     """(other // x, other % x)."""
+    if not _operands(other):
+        return NotImplemented  # type: ignore[no-any-return]
     return reflected(ew.floordiv)(x, other), reflected(ew.mod)(x, other)

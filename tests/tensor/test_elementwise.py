@@ -130,8 +130,9 @@ def test_every_form_of_an_operator(device):
     x |= 1
     x ^= y
     np.testing.assert_array_equal(x.numpy(), ((a << 2) | 1) ^ b)
-    with pytest.raises(TypeError):
-        x + "one"
+    for wrong in (lambda: x + "one", lambda: divmod(x, "one"), lambda: divmod("one", x), lambda: None ** x):
+        with pytest.raises(TypeError, match="unsupported operand"):
+            wrong()
 
 
 def test_python_bools(device):
