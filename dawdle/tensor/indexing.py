@@ -107,14 +107,14 @@ def _expand_masks(x: Tensor, keys: Sequence[Any]) -> list[Any]:
     return out
 
 
-def normalize(x: Tensor, key: Any) -> Key:
-    """``x[key]``'s key in normal form. Raises IndexingError for too many, out-of-range or unsupported
-    indices.
+def _for_each_dimension(x: Tensor, key: Any) -> tuple[list[Any], bool]:
+    """The keys of ``x[key]``, one for each dimension, with None and :class:`_Truth` between them, and whether
+    something lies between index arrays. There are no masks, but integer arrays, and no ellipsis.
     """
     shape = x.lazy.shape
     keys = [_plain(k) for k in (key if isinstance(key, tuple) else (key,))]
-    dots = [place for place, k in enumerate(keys) if k is Ellipsis]
-    if len(dots) > 1:
+    dots = sum(k is Ellipsis for k in keys)
+    if dots > 1:
         raise IndexingError("an index can have a single ellipsis ('...')")
     if not dots:
         keys.append(Ellipsis)
@@ -123,7 +123,17 @@ def normalize(x: Tensor, key: Any) -> Key:
         raise IndexingError(f"too many indices: {used} for the {len(shape)} dimensions of shape {shape}")
     keys = _expand_masks(x, keys)
     at = next(place for place, k in enumerate(keys) if k is Ellipsis)
+    apart = _are_apart(keys)  # an ellipsis that stands for no dimensions is between, too
     keys[at : at + 1] = [slice(None)] * (len(shape) - used)
+    return keys, apart
+
+
+def normalize(x: Tensor, key: Any) -> Key:
+    """``x[key]``'s key in normal form. Raises IndexingError for too many, out-of-range or unsupported
+    indices.
+    """
+    shape = x.lazy.shape
+    keys, apart = _for_each_dimension(x, key)
     ranges: list[tuple[int, int, int]] = []
     flips: list[int] = []
     new_shape: list[int] = []
@@ -148,10 +158,14 @@ def normalize(x: Tensor, key: Any) -> Key:
             arrays.append((len(new_shape), index_tensor(x, k, axis, "x[index]")))
             ranges.append((0, shape[axis], 1))
             new_shape.append(shape[axis])
-    # an integer beside arrays counts as one of them, as in NumPy
-    advanced = [place for place, k in enumerate(keys) if k is not None and not isinstance(k, slice)]
-    front = bool(arrays) and advanced != list(range(advanced[0], advanced[0] + len(advanced)))
-    return Key(tuple(ranges), tuple(flips), tuple(new_shape), tuple(arrays), front)
+    return Key(tuple(ranges), tuple(flips), tuple(new_shape), tuple(arrays), apart)
+
+
+def _are_apart(keys: Sequence[Any]) -> bool:
+    """Whether something lies between index arrays. An integer beside them counts as one, as in NumPy."""
+    between = (type(None), type(Ellipsis), slice)
+    places = [place for place, k in enumerate(keys) if not isinstance(k, between)]
+    return bool(places) and places != list(range(places[0], places[0] + len(places)))
 
 
 def _checked(i: int, n: int, axis: int, shape: Shape) -> int:

@@ -90,9 +90,12 @@ def test_reading_as_numpy(device, data):
         with pytest.raises((IndexingError, ShapeError)):
             Tensor(a)[key].numpy()
         return
-    got = Tensor(a)[ours(data.draw, key)]
-    assert got.shape == want.shape
-    np.testing.assert_array_equal(got.numpy(), want)
+    try:
+        got = Tensor(a)[ours(data.draw, key)]
+        assert got.shape == want.shape
+        np.testing.assert_array_equal(got.numpy(), want)
+    except IndexingError:
+        assert not want.size  # then NumPy doesn't look at the other indices
 
 
 @on_numpy
@@ -111,13 +114,16 @@ def test_writing_as_numpy(device, data):
     ones = () if strict else (1,) * data.draw(st.integers(0, 2))  # NumPy wants no more dimensions there
     value = np.arange(1, 1 + np.prod(wide, dtype=int)).reshape(ones + wide)
     old = x + 0
-    if data.draw(st.booleans()):
-        a[key] = value
-        x[ours(data.draw, key)] = Tensor(value)
-    else:
-        a[key] += 7
-        x[ours(data.draw, key)] += 7
-    np.testing.assert_array_equal(x.numpy(), a)
+    try:
+        if data.draw(st.booleans()):
+            a[key] = value
+            x[ours(data.draw, key)] = Tensor(value)
+        else:
+            a[key] += 7
+            x[ours(data.draw, key)] += 7
+        np.testing.assert_array_equal(x.numpy(), a)
+    except IndexingError:
+        assert not np.size(part)
     np.testing.assert_array_equal(old.numpy(), before)
 
 

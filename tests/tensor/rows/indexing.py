@@ -94,6 +94,7 @@ for name, key in {
     "mask, int": (np.array([True, True]), 0), "int, mask": (1, np.array([True, False, True])),
     "masks": (np.array([True, True]), slice(None), np.array([True, False, False, True])),
     "mask of two": (..., np.arange(12).reshape(3, 4) % 3 == 0), "nothing": (), "ellipsis only": ...,
+    "ellipsis for nothing": (slice(None), I1 % 3, ..., I1), "int, ellipsis, array": (0, 1, ..., I1),
     "mask after ellipsis": (..., np.array([False, True, True, False])),
 }.items():  # fmt: skip
     row(f"getitem {name}", lambda a, key=key: a[key], lambda a, key=key: a[key], shapes=CUBE)
