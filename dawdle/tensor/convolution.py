@@ -13,7 +13,7 @@ from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import Shape, apply
 from dawdle.tensor.linalg import contract
 from dawdle.tensor.movement import pad_dims
-from dawdle.tensor.windows import Sizes, each, paddings, windows
+from dawdle.tensor.windows import Sizes, Windows, each, paddings, windows
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -194,9 +194,12 @@ def fold(
             f"fold to {sizes} by a kernel of {kernel} takes (N, C * {math.prod(kernel)}, "
             f"{math.prod(w.places)}), got shape {shape}"
         )
-    channels = shape[1] // math.prod(kernel)
-    opened = apply(Op.RESHAPE, (shape[0], channels, *kernel, *w.places), x)
-    opened = apply(Op.PERMUTE, (0, 1, 4, 5, 2, 3), opened)
-    padded = tuple(n + low + high for n, (low, high) in zip(sizes, w.pads, strict=True))
-    out = apply(Op.UNWINDOW, (w.arg, padded), opened)
-    return pad_dims(out, [(0, 0), (0, 0), *[(-low, -high) for low, high in w.pads]])
+    return folded(x, w)
+
+
+def folded(x: Tensor, w: Windows) -> Tensor:
+    """Columns (N, C * kernel, places) added up where the windows ``w`` took them from, (N, C, *sizes)."""
+    batch, n = x.lazy.shape[0], len(w.kernel)
+    channels = x.lazy.shape[1] // math.prod(w.kernel)
+    opened = apply(Op.RESHAPE, (batch, channels, *w.kernel, *w.places), x)
+    return w.back(apply(Op.PERMUTE, (0, 1, *range(2 + n, 2 + 2 * n), *range(2, 2 + n)), opened))

@@ -14,7 +14,6 @@ from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, rule
 from dawdle.tensor.core import Shape, apply, cast, composite, constant, widen
-from dawdle.tensor.movement import pad_dims
 from dawdle.tensor.resample import area
 from dawdle.tensor.windows import Sizes, Windows, each, for_sizes, windows
 
@@ -74,9 +73,13 @@ def max_pool(
     alone. Raises ShapeError for windows that don't fit.
     """
     w = _pool(x, n, "max_pool", kernel_size, stride, padding, dilation, ceil_mode)
+    return (largest(x, w), places_of_largest(x, w)) if return_indices else largest(x, w)
+
+
+def largest(x: Tensor, w: Windows) -> Tensor:
+    """The largest element of each window."""
     least = x.lazy.dtype.min
-    out = composite(Composite.MAX_POOL, lambda x: _reduced(Op.AMAX, w, w.of(x, least)), x, arg=w)
-    return (out, _flat_places(x, w)) if return_indices else out
+    return composite(Composite.MAX_POOL, lambda x: _reduced(Op.AMAX, w, w.of(x, least)), x, arg=w)
 
 
 @rule(Composite.MAX_POOL, inputs=True)
@@ -89,15 +92,7 @@ def _max_pool_gradient(node: Node, g: Tensor) -> tuple[Tensor | None, ...]:
         return (_reduced(Op.SUM, w, ew.where(mine, w.around(g), 0.0)),)
     opened = (*g.lazy.shape, *[1] * len(w.kernel))
     mine = ew.eq(apply(Op.RESHAPE, opened, winner), numbers)
-    return (_spread_back(ew.where(mine, apply(Op.RESHAPE, opened, g), 0.0), w),)
-
-
-def _spread_back(opened: Tensor, w: Windows) -> Tensor:
-    """(..., *places, *kernel) added up at the places of the input that they come from."""
-    sizes = [s + low + high for s, (low, high) in zip(w.sizes, w.amounts, strict=True)]
-    padded = apply(Op.UNWINDOW, (w.arg, tuple(sizes)), opened)
-    lead = len(padded.lazy.shape) - len(sizes)
-    return pad_dims(padded, [(0, 0)] * lead + [(-low, -high) for low, high in w.amounts])
+    return (w.back(ew.where(mine, apply(Op.RESHAPE, opened, g), 0.0)),)
 
 
 def _winners(x: Tensor, w: Windows) -> Tensor:
@@ -120,10 +115,13 @@ def _winners(x: Tensor, w: Windows) -> Tensor:
     return last - most
 
 
-def _flat_places(x: Tensor, w: Windows) -> Tensor:
-    """The place in the flattened last dimensions of each window's first largest element; -1 where all of the
-    window is padding.
+def places_of_largest(x: Tensor, w: Windows, strides: Sequence[int] | None = None) -> Tensor:
+    """The place of each window's first largest element, int64; -1 where all of the window is padding.
+
+    Places count in the flattened last dimensions, whose elements lie ``strides`` apart: by default as in
+    row-major order.
     """
+    strides = strides or [math.prod(w.sizes[axis + 1 :]) for axis in range(len(w.sizes))]
     winner = rest = _winners(x, w)
     out = None
     for axis in reversed(range(len(w.kernel))):
@@ -131,7 +129,7 @@ def _flat_places(x: Tensor, w: Windows) -> Tensor:
         numbers = type(x)._iota(w.places[axis], int32, x.lazy.device)
         wide = tuple(m if i == axis else 1 for i, m in enumerate(w.places))
         start = apply(Op.RESHAPE, wide, numbers) * stride - low
-        at = cast(ew.mod(rest, size) * dilation + start, int64) * math.prod(w.sizes[axis + 1 :])
+        at = cast(ew.mod(rest, size) * dilation + start, int64) * strides[axis]
         out = at if out is None else out + at
         rest = rest // size
     assert out is not None
@@ -162,10 +160,10 @@ def avg_pool(
         raise ShapeError(f"avg_pool{n}d: divisor_override must not be 0")
     w = _pool(x, n, "avg_pool", kernel_size, stride, padding, 1, ceil_mode)
     counts = w.counts(count_include_pad) if divisor_override is None else np.array(divisor_override)
-    return _mean(x, w, counts)
+    return means(x, w, counts)
 
 
-def _mean(x: Tensor, w: Windows, counts: Array) -> Tensor:
+def means(x: Tensor, w: Windows, counts: Array) -> Tensor:
     """The sum of each window divided by ``counts``, a number for each place or one for all."""
     if not x.lazy.dtype.is_float:
         raise DTypeError(f"means are of floats, got {x.lazy.dtype.name}; cast the input with .float()")
@@ -183,7 +181,7 @@ def _sum_pool_gradient(node: Node, g: Tensor) -> tuple[Tensor | None, ...]:
     if w.overlap:
         return (_reduced(Op.SUM, w, w.around(g)),)
     opened = apply(Op.RESHAPE, (*g.lazy.shape, *[1] * len(w.kernel)), g)
-    return (_spread_back(apply(Op.EXPAND, (*g.lazy.shape, *w.kernel), opened), w),)
+    return (w.back(apply(Op.EXPAND, (*g.lazy.shape, *w.kernel), opened)),)
 
 
 def lp_pool(
@@ -198,8 +196,8 @@ def lp_pool(
     a full one with the same mean. Raises ShapeError for windows that don't fit.
     """
     w = _pool(x, n, "lp_pool", kernel_size, stride, 0, 1, ceil_mode)
-    means = _mean(x ** float(norm_type), w, w.counts(True))
-    return (means * math.prod(w.kernel)) ** (1.0 / norm_type)
+    powers = means(x ** float(norm_type), w, w.counts(True))
+    return (powers * math.prod(w.kernel)) ** (1.0 / norm_type)
 
 
 # ---- pools of a given number of places

@@ -114,6 +114,15 @@ class Windows:
             padded = contiguous(padded)
         return apply(Op.WINDOW, self.arg, padded)
 
+    def back(self, opened: Tensor) -> Tensor:
+        """The adjoint of :meth:`of`: (..., *places, *kernel) added up at the places of the input that they
+        come from, (..., *sizes).
+        """
+        padded = tuple(n + low + high for n, (low, high) in zip(self.sizes, self.amounts, strict=True))
+        out = apply(Op.UNWINDOW, (self.arg, padded), opened)
+        lead = len(out.lazy.shape) - len(padded)
+        return pad_dims(out, [(0, 0)] * lead + [(-low, -high) for low, high in self.amounts])
+
     @property
     def overlap(self) -> bool:
         """Whether an element may be in several windows."""

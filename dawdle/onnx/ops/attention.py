@@ -241,18 +241,3 @@ def rotary_embedding(
 @operator("SwiGLU", since=28)
 def swiglu(node: Node, gate: Tensor, x: Tensor) -> Tensor:
     return gate * (gate * node.float("alpha", 1.0)).sigmoid() * x
-
-
-@operator("TensorScatter", since=24)
-def tensor_scatter(node: Node, cache: Tensor, update: Tensor, starts: Tensor | None = None) -> Tensor:
-    """``cache`` with ``update`` written along ``axis`` from each batch entry's start on."""
-    axis = node.int("axis", -2) % cache.ndim
-    length, size = update.shape[axis], cache.shape[axis]
-    shape = [1] * cache.ndim
-    shape[axis] = length
-    index = node.constant(np.arange(length).reshape(shape))
-    if starts is not None:
-        index = index + starts.reshape(-1, *[1] * (cache.ndim - 1))
-    if node.string("mode", "linear") == "circular":
-        index = index % size
-    return cache.scatter(axis, index.expand(update.shape), update)

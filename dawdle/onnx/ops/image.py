@@ -11,14 +11,14 @@ import numpy as np
 
 from dawdle.dtype import Array, float32, uint8
 from dawdle.errors import ModelError, ShapeError
-from dawdle.lazy.ops import Op
 from dawdle.onnx.ops.windows import pairs
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import host, ints
 from dawdle.tensor import Tensor
-from dawdle.tensor.core import apply
+from dawdle.tensor.convolution import folded
 from dawdle.tensor.movement import pad_dims
 from dawdle.tensor.resample import Axis, Taps, cubic, linear, nearest, positions, resize, weighted
+from dawdle.tensor.windows import windows
 
 # ---- Resize
 
@@ -172,16 +172,9 @@ def col2im(node: Node, x: Tensor, image_shape: Tensor, block_shape: Tensor) -> T
     """(N, C * kernel, places) as images, where the windows' elements that meet are added."""
     sizes, kernel = ints(image_shape), ints(block_shape)
     n = len(sizes)
-    strides, dilations = node.ints("strides", [1] * n), node.ints("dilations", [1] * n)
+    strides, dilations = (tuple(node.ints(name, [1] * n)) for name in ("strides", "dilations"))
     pads = pairs(node.ints("pads", [0] * (2 * n)))
-    whole = [size + low + high for size, (low, high) in zip(sizes, pads, strict=True)]
-    rows = zip(whole, kernel, strides, dilations, strict=True)
-    places = [(size - (k - 1) * d - 1) // step + 1 for size, k, step, d in rows]
-    channels = x.shape[1] // math.prod(kernel)
-    blocks = x.reshape(x.shape[0], channels, *kernel, *places)
-    blocks = blocks.permute(0, 1, *range(2 + n, 2 + 2 * n), *range(2, 2 + n))
-    out = apply(Op.UNWINDOW, (tuple(zip(kernel, strides, dilations, strict=True)), tuple(whole)), blocks)
-    return pad_dims(out, [(0, 0), (0, 0), *[(-low, -high) for low, high in pads]])
+    return folded(x, windows(sizes, kernel, strides, dilations, pads, str(node)))
 
 
 # ---- decoding

@@ -81,20 +81,19 @@ def scatter_nd(node: Node, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     return flat.reshape(x.shape)
 
 
-@operator("TensorScatter")
-def tensor_scatter(node: Node, past: Tensor, update: Tensor, first: Tensor | None = None) -> Tensor:
-    """A cache with an update written along an axis from an index for each batch element on."""
-    at = axis(node.int("axis", -2), past.ndim, node)
-    n, length = past.shape[at], update.shape[at]
-    place = Tensor.arange(length, device=past.device)
-    if first is not None:
-        place = first.reshape(-1, 1).cast(int64) + place
+@operator("TensorScatter", since=24)
+def tensor_scatter(node: Node, cache: Tensor, update: Tensor, starts: Tensor | None = None) -> Tensor:
+    """``cache`` with ``update`` written along ``axis`` from each batch entry's start on."""
+    axis = node.int("axis", -2) % cache.ndim
+    length, size = update.shape[axis], cache.shape[axis]
+    shape = [1] * cache.ndim
+    shape[axis] = length
+    index = node.constant(np.arange(length).reshape(shape))
+    if starts is not None:
+        index = index + starts.reshape(-1, *[1] * (cache.ndim - 1))
     if node.string("mode", "linear") == "circular":
-        place = place % n
-    sizes = [1] * past.ndim
-    sizes[at] = length
-    sizes[0] = past.shape[0] if first is not None else 1
-    return past.scatter(at, place.reshape(tuple(sizes)).expand(update.shape), update)
+        index = index % size
+    return cache.scatter(axis, index.expand(update.shape), update)
 
 
 @operator("OneHot", host=(1,))

@@ -8,17 +8,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dawdle.dtype import bool_, int32
-from dawdle.errors import ModelError
-from dawdle.lazy.ops import Op
-from dawdle.onnx.ops.windows import Windows, halves, pairs, windows
+from dawdle.onnx.ops.windows import halves, pairs, windows
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import scalar
 from dawdle.tensor import Tensor
-from dawdle.tensor.convolution import conv
-from dawdle.tensor.core import apply
+from dawdle.tensor.convolution import conv, conv_transpose
 from dawdle.tensor.elementwise import where
-from dawdle.tensor.linalg import contract
-from dawdle.tensor.movement import pad_dims
+from dawdle.tensor.windows import Windows
 
 # ---- convolution
 
@@ -76,12 +72,8 @@ def conv_transposed(node: Node, x: Tensor, weight: Tensor, bias: Tensor | None =
     spans = [(size - 1) * d + 1 for size, d in zip(kernel, dilations, strict=True)]
     full = [(size - 1) * step + span for size, step, span in zip(x.shape[2:], strides, spans, strict=True)]
     pads = _transposed_padding(node, x.shape[2:], full, strides, extra)
-    spread = _spread_products(x, weight, node.int("group", 1))
-    arg = (tuple(zip(kernel, strides, dilations, strict=True)), tuple(full))
-    out = apply(Op.UNWINDOW, arg, spread)
-    crop = [(-low, more - high) for (low, high), more in zip(pads, extra, strict=True)]
-    out = pad_dims(out, [(0, 0), (0, 0), *crop])
-    return out if bias is None else out + bias.reshape(-1, *[1] * n)
+    cut = [(low, high - more) for (low, high), more in zip(pads, extra, strict=True)]
+    return conv_transpose(x, weight, bias, strides, cut, 0, node.int("group", 1), dilations)
 
 
 def _transposed_padding(
@@ -100,21 +92,6 @@ def _transposed_padding(
         return pairs(node.ints("pads", [0] * (2 * len(sizes))))
     total = [f + more - w for f, more, w in zip(full, extra, wanted, strict=True)]
     return [halves(t, how) if t >= 0 else (0, t) for t in total]
-
-
-def _spread_products(x: Tensor, weight: Tensor, groups: int) -> Tensor:
-    """(N, O, *places, *kernel): each element times each weight that it meets, summed over input channels."""
-    n = x.ndim - 2
-    batch, channels, places = x.shape[0], x.shape[1], x.shape[2:]
-    part, outs, kernel = channels // groups, weight.shape[1], weight.shape[2:]
-    if channels != weight.shape[0] or channels % groups:
-        raise ModelError(
-            f"ConvTranspose: an input {x.shape} and a weight {weight.shape} in {groups} groups don't fit"
-        )
-    a = x.reshape(batch, groups, 1, part, *places, *[1] * n).movedim(3, -1)
-    b = weight.reshape(groups, part, outs, *kernel).movedim(1, -1)
-    b = b.reshape(1, groups, outs, *[1] * n, *kernel, part)
-    return contract(a, b, (3 + 2 * n,)).reshape(batch, groups * outs, *places, *kernel)
 
 
 # ---- products

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from dawdle.dtype import Array, float32, int64
-from dawdle.onnx.ops.windows import Windows, pairs, windows
+from dawdle.dtype import int64
+from dawdle.onnx.ops.windows import pairs, windows
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import ints
 from dawdle.tensor import Tensor
-from dawdle.tensor.core import HALF
 from dawdle.tensor.elementwise import where
+from dawdle.tensor.pooling import largest, means, places_of_largest
 
 
 def _channel_axes(x: Tensor) -> tuple[int, ...]:
     return tuple(range(2, x.ndim))
-
-
-def _window_axes(x: Tensor, n: int) -> tuple[int, ...]:
-    return tuple(range(x.ndim - n, x.ndim))
 
 
 @operator("GlobalMaxPool")
@@ -42,21 +36,14 @@ def global_norm(node: Node, x: Tensor) -> Tensor:
 def average_pool(node: Node, x: Tensor) -> Tensor:
     """The mean over the elements of each window, with ``count_include_pad`` those of the padding too."""
     at = windows(node, x.shape[2:])
-    wide = x.cast(float32) if x.dtype in HALF else x
-    cut = at.of(wide, 0)
-    total = cut.sum(_window_axes(cut, len(at.kernel)))
-    counts = at.counts(node.flag("count_include_pad", 0))
-    full = math.prod(at.kernel)
-    if (counts == full).all():
-        return (total * (1 / full)).cast(x.dtype)
-    return (total * node.constant((1 / counts).astype(wide.dtype.compute))).cast(x.dtype)
+    return means(x, at, at.counts(node.flag("count_include_pad", 0)))
 
 
 @operator("LpPool")
 def norm_pool(node: Node, x: Tensor) -> Tensor:
     at = windows(node, x.shape[2:])
     cut = at.of(x, 0)
-    out: Tensor = cut.norm(node.int("p", 2), _window_axes(cut, len(at.kernel)))
+    out: Tensor = cut.norm(node.int("p", 2), tuple(range(-len(at.kernel), 0)))
     return out
 
 
@@ -69,37 +56,11 @@ def max_pool(node: Node, x: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     within each channel where ``storage_order`` is 1.
     """
     at = windows(node, x.shape[2:])
-    cut = at.of(x, x.dtype.min)
-    values: Tensor = cut.amax(_window_axes(cut, len(at.kernel)))
     if not node.wants(1):
-        return values
-    return values, _places(x, cut, at, by_columns=node.flag("storage_order", 0))
-
-
-def _places(x: Tensor, cut: Tensor, at: Windows, by_columns: bool) -> Tensor:
-    """Where the first largest element of each window lies in the flattened input.
-
-    ``argmax`` finds which element of the window it is; a sum of a table for the windows and one for the
-    elements of a window makes that a place.
-    """
-    n = len(at.kernel)
-    which = cut.flatten(-n).argmax(-1) if at.kernel else cut
-    steps = _strides(at.sizes, by_columns)
-    starts, within = np.zeros((1,) * n, np.int64), np.zeros((1,) * n, np.int64)
-    for axis, step in enumerate(steps):
-        shape = [1] * n
-        shape[axis] = -1
-        start = np.arange(at.places[axis]) * at.strides[axis] - at.pads[axis][0]
-        starts = starts + (start * step).reshape(shape)
-        within = within + (np.arange(at.kernel[axis]) * at.dilations[axis] * step).reshape(shape)
-    inside = _table(x, within.reshape(-1))[which]
+        return largest(x, at)
+    within = places_of_largest(x, at, _strides(at.sizes, node.flag("storage_order", 0)))
     planes = Tensor.arange(math.prod(x.shape[:2]), device=x.device) * math.prod(at.sizes)
-    return inside + _table(x, starts) + planes.reshape(*x.shape[:2], *[1] * n)
-
-
-def _table(x: Tensor, table: Array) -> Tensor:
-    """A table of integers on the device of ``x``."""
-    return Tensor(table, device=x.device)
+    return largest(x, at), within + planes.reshape(*x.shape[:2], *[1] * len(at.kernel))
 
 
 def _strides(sizes: tuple[int, ...], by_columns: bool) -> list[int]:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from dawdle.dtype import Array, float32
-from dawdle.onnx.ops.windows import Windows, windows
+from dawdle.onnx.ops.windows import windows
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import host, ints
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.gridsample import affine_grid, beside, combinations, read, sampled
+from dawdle.tensor.windows import Windows
 
 MODES = {"linear": "bilinear", "cubic": "bicubic"}  # opset 20's names, which older ones spell as PyTorch does
 
@@ -134,6 +135,5 @@ def _regular(at: Windows, axis: int) -> Array:
     n = len(at.kernel)
     inner, outer = [1] * n, [1] * n
     inner[axis], outer[axis] = at.kernel[axis], at.places[axis]
-    element = (np.arange(at.kernel[axis]) * at.dilations[axis]).reshape(*inner, *[1] * n)
-    start = (np.arange(at.places[axis]) * at.strides[axis] - at.pads[axis][0]).reshape(outer)
-    return np.broadcast_to(element + start, (*at.kernel, *at.places)).reshape(-1).astype(np.float32)
+    places = at.starts(axis).T.reshape(*inner, *outer)
+    return np.broadcast_to(places, (*at.kernel, *at.places)).reshape(-1).astype(np.float32)
