@@ -204,7 +204,7 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
     """
     _integers(x, "one_hot")
     if num_classes < 0:
-        num_classes = int(x.numpy().max(initial=-1)) + 1
+        num_classes = int(x.numpy().astype(np.int64).max(initial=-1)) + 1
     x = checked(x, num_classes, "one_hot", least=0)
     classes = type(x)._iota(num_classes, x.lazy.dtype, x.lazy.device)
     return cast(ew.eq(apply(Op.RESHAPE, (*x.lazy.shape, 1), x), classes), int64)
