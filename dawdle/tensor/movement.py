@@ -170,9 +170,11 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
     return reshape(x, *other.shape)
 
 
-def flip(x: Tensor, *axes: Any, dims: Sequence[int] | None = None) -> Tensor:
-    """The order of elements reversed along dimensions."""
-    return apply(Op.FLIP, axes_of(_listed(axes, dims, "flip"), x, "flip"), x)
+def flip(x: Tensor, *axes: Any, dims: Dim = None, axis: Dim = None) -> Tensor:
+    """The order of elements reversed along dimensions, given as ``flip(0, 1)``, ``dims=`` or ``axis=``."""
+    named = dims if axis is None else axis
+    chosen = shape_args(axes, "flip") if named is None else named
+    return apply(Op.FLIP, axes_of(chosen, x, "flip"), x)
 
 
 def fliplr(x: Tensor) -> Tensor:

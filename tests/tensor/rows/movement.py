@@ -192,3 +192,4 @@ for formula, theirs in {
 }.items():
     row(f"rearrange {formula}", lambda a, f=formula: a.rearrange(f, **({"d": 2} if "d" in f else {})), theirs,
         shapes=PICTURE)  # fmt: skip
+row("flip axis", lambda a: a.flip(axis=1), lambda a: np.flip(a, 1), shapes=CUBE)
