@@ -58,6 +58,21 @@ class DType:
             return (1 << (self.bits - (self.kind == "i"))) - 1
         return {"b": True, "f": float("inf")}[self.kind]
 
+    @property
+    def mantissa(self) -> int:
+        """Bits of a float's significand after the first, which isn't stored."""
+        return {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}[self.name]
+
+    @property
+    def exponent(self) -> int:
+        """The exponent of the largest powers of 2 among a float's values."""
+        return (1 << (self.bits - self.mantissa - 2)) - 1
+
+    @property
+    def largest(self) -> float:
+        """A float's greatest finite value."""
+        return (2 - 2.0**-self.mantissa) * 2.0**self.exponent
+
     def __repr__(self) -> str:
         return f"dawdle.{self.name}"
 

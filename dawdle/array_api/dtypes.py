@@ -56,8 +56,6 @@ KINDS: dict[str, str] = {
     "bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
     "complex floating": "", "numeric": "iuf",
 }  # fmt: skip
-_MANTISSA = {float16: 10, bfloat16: 7, float32: 23, float64: 52}
-_EXPONENT = {float16: 15, bfloat16: 127, float32: 127, float64: 1023}
 
 
 @dataclass(frozen=True)
@@ -95,9 +93,8 @@ def finfo(type: DType | Tensor, /) -> FloatInfo:
     kind = dtype_of(type)
     if not kind.is_float:
         raise DTypeError(f"finfo describes floats, got {kind.name}; see iinfo")
-    eps, most = 2.0 ** -_MANTISSA[kind], _EXPONENT[kind]
-    largest = (2 - eps) * 2.0**most
-    return FloatInfo(kind.bits, eps, largest, -largest, 2.0 ** (1 - most), kind)
+    smallest = 2.0 ** (1 - kind.exponent)
+    return FloatInfo(kind.bits, 2.0**-kind.mantissa, kind.largest, -kind.largest, smallest, kind)
 
 
 def iinfo(type: DType | Tensor, /) -> IntInfo:

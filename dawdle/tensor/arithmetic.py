@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dawdle.dtype import (
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int32,
-)
+from dawdle.dtype import bool_, float64, int32
 from dawdle.errors import ArgumentError, DTypeError
 from dawdle.lazy import build
 from dawdle.lazy.ops import Op
@@ -43,8 +36,6 @@ if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 Parts = tuple["Tensor | None", ...]
-LARGEST = {float16: 65504.0, bfloat16: 2.0**128 - 2.0**120, float32: 2.0**128 - 2.0**104,
-    float64: float(np.finfo(np.float64).max)}  # fmt: skip
 
 
 # ---- remainders and common divisors
@@ -120,19 +111,14 @@ def ldexp(x: Tensor, other: Operand) -> Tensor:
     return cast(wide, x.lazy.dtype)
 
 
-MANTISSA = {32: 23, 64: 52}  # bits
-
-
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     """(mantissa, exponent) with x = mantissa * 2**exponent: magnitudes in [0.5, 1), and int32; 0, infinities
     and NaN are their own mantissa.
     """
     x = to_float(x)
     wide = widen(x.detach())
-    bits = wide.lazy.dtype.bits
-    digits = MANTISSA[bits]
-    largest = (1 << (bits - 1 - digits)) - 1  # the exponent field of infinities
-    bias = largest // 2 - 1
+    digits, bias = wide.lazy.dtype.mantissa, wide.lazy.dtype.exponent - 1
+    largest = 2 * wide.lazy.dtype.exponent + 1  # the exponent field of infinities
     tiny = ew.lt(ew.absolute(wide), 2.0 ** (1 - bias))
     normal = ew.where(tiny, ew.mul(wide, 2.0 ** (digits + 1)), wide)
     field = cast(ew.bitand(ew.rshift(ew.bits_of(normal), digits), largest), int32)
@@ -248,7 +234,7 @@ def nan_to_num(
     dtype = x.lazy.dtype
     if not dtype.is_float:
         return same(x)
-    top = LARGEST[dtype]
+    top = dtype.largest
     out = ew.where(ew.eq(x, float("inf")), top if posinf is None else float(posinf), x)
     out = ew.where(ew.eq(x, float("-inf")), -top if neginf is None else float(neginf), out)
     return ew.where(ew.isnan(x), float(nan), out)

@@ -35,14 +35,13 @@ TWO_LOG2E = {
     float32: (2.884765625, 0.0006244567779268147),
     float64: (2.885390043258667, 3.851925982253235e-08),
 }
-MANTISSA = {float32: 23, float64: 52}  # bits
 SQRT_HALF = {float32: 0x3F3504F3, float64: 0x3FE6A09E667F3BCD}  # bits of sqrt(1/2)
 TWO_THIRDS_LOG2E = {
     float32: (0.961669921875, 0.0001267720509756049),
     float64: (0.9617966860532761, 7.872699542894897e-09),
 }
-# what follows 2 log2(e) (s + s**3 / 3) in log2((1 + s) / (1 - s)), divided by s**5, as a polynomial in s**2, for
-# |s| <= 3 - sqrt(8)
+# what follows 2 log2(e) (s + s**3 / 3) in log2((1 + s) / (1 - s)), divided by s**5, as a polynomial in s**2,
+# for |s| <= 3 - sqrt(8)
 LOG2_SERIES = {
     float32: (0.5770780149840546, 0.41220007270570375, 0.32034700155023904, 0.27584985334650425),
     float64: (
@@ -105,8 +104,8 @@ def log2_of(x: Tensor) -> Pair:
     x = 2**n * m with m in [sqrt(1/2), sqrt(2)); log2(m) is an odd series in s = (m - 1) / (m + 1).
     """
     dtype = x.lazy.dtype
-    digits, signed = MANTISSA[dtype], int32 if dtype is float32 else int64
-    tiny = ew.lt(x, 2.0 ** (-126 if dtype is float32 else -1022))
+    digits, signed = dtype.mantissa, int32 if dtype is float32 else int64
+    tiny = ew.lt(x, 2.0 ** (1 - dtype.exponent))
     bits = apply(Op.BITCAST, signed, ew.where(tiny, ew.mul(x, 2.0 ** (digits + 1)), x).detach())
     n = ew.rshift(ew.sub(bits, SQRT_HALF[dtype]), digits)
     m = apply(Op.BITCAST, dtype, ew.sub(bits, ew.lshift(n, digits)))
