@@ -27,6 +27,7 @@ from dawdle.tensor.decompositions import (
 from dawdle.tensor.einsum import tensordot
 from dawdle.tensor.linalg import cross as _cross
 from dawdle.tensor.linalg import matmul, matrix_power, multi_dot, outer, vecdot
+from dawdle.tensor.lu import lu
 from dawdle.tensor.matrices import cond, lstsq, matrix_norm, matrix_rank, norm, vector_norm
 from dawdle.tensor.movement import diagonal as _diagonal
 from dawdle.tensor.movement import matrix_transpose
@@ -52,8 +53,8 @@ def diagonal(x: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 # fmt: off
 __all__ = [
     "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "inverse", "logdet", "lstsq",
-    "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer",
-    "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "vecdot",
+    "lu", "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm",
+    "outer", "pinv", "qr", "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "vecdot",
     "vector_norm",
 ]
 # fmt: on

@@ -65,6 +65,7 @@ class Composite(Enum):
     DET = "det"
     COFACTOR = "cofactor"
     SLOGDET = "slogdet"
+    LU = "lu"
     CHOLESKY = "cholesky"
     QR = "qr"
     EIGH = "eigh"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Parts = tuple["Tensor | None", ...]
 
 
-def _matrices(x: Tensor, what: str, square: bool = False) -> Tensor:
+def matrices(x: Tensor, what: str, square: bool = False) -> Tensor:
     """``x``, 16-bit floats widened. Raises DTypeError or ShapeError unless it holds (square) matrices of
     floats.
     """
@@ -56,7 +56,7 @@ def _matrices(x: Tensor, what: str, square: bool = False) -> Tensor:
     return widen(x)
 
 
-def _on_host(function: lapack.Host, shape: Sequence[int], *operands: Tensor) -> Tensor:
+def on_host(function: lapack.Host, shape: Sequence[int], *operands: Tensor) -> Tensor:
     note_read(*operands)
     lazies = [t.lazy for t in operands]
     return operands[0]._new(build.custom(function, *lazies, shape=shape, dtype=lazies[0].dtype))
@@ -74,7 +74,7 @@ def _split(packed: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
     return out
 
 
-def _on_diagonal(like: Tensor) -> Tensor:
+def on_diagonal(like: Tensor) -> Tensor:
     """Whether a place of a square matrix is on the diagonal, (n, n)."""
     n = like.lazy.shape[-1]
     number = type(like)._iota(n, None, like.lazy.device)
@@ -115,11 +115,11 @@ def solve_triangular(
     diagonal counts as ones. ``b`` holds matrices. By substitution on the host.
     """
     y = coerce(a, b)
-    _matrices(a, "solve_triangular", True)
-    _matrices(y, "solve_triangular")
+    matrices(a, "solve_triangular", True)
+    matrices(y, "solve_triangular")
     part = triu(a) if upper else tril(a)
     if unitriangular:
-        part = ew.where(_on_diagonal(a), 1.0, part)
+        part = ew.where(on_diagonal(a), 1.0, part)
     kinds = (lapack.solve_upper, lapack.solve_lower)
     return _solved("solve_triangular", part, y, left, kinds if upper else kinds[::-1])
 
@@ -129,10 +129,10 @@ Kinds = tuple[lapack.Host, lapack.Host]  # how a matrix and its transpose are so
 
 def _solved(what: str, a: Tensor, b: Tensor, left: bool, kinds: Kinds) -> Tensor:
     dtype = promote(a.lazy.dtype, b.lazy.dtype)
-    a = _matrices(a, what, True)
+    a = matrices(a, what, True)
     vectors = len(b.lazy.shape) == 1 or b.lazy.shape == a.lazy.shape[:-1]
     y = _column(b) if vectors else b
-    y = _matrices(y, what)
+    y = matrices(y, what)
     if not left:
         if vectors:
             raise ShapeError(f"{what}: vectors are solved with left=True alone")
@@ -146,17 +146,17 @@ def _solved(what: str, a: Tensor, b: Tensor, left: bool, kinds: Kinds) -> Tensor
     batch = broadcast_shape(what, a.lazy.shape[:-2], y.lazy.shape[:-2])
     work = float32 if dtype in HALF else dtype
     a, y = expand_to(cast(a, work), (*batch, n, n)), expand_to(cast(y, work), (*batch, n, k))
-    out = cast(_solution(a, y, kinds), dtype)
+    out = cast(solution(a, y, kinds), dtype)
     return apply(Op.RESHAPE, out.lazy.shape[:-1], out) if vectors else out
 
 
-def _solution(a: Tensor, b: Tensor, kinds: Kinds) -> Tensor:
-    return composite(Composite.SOLVE, lambda a, b: _on_host(kinds[0], b.lazy.shape, a, b), a, b, arg=kinds)
+def solution(a: Tensor, b: Tensor, kinds: Kinds) -> Tensor:
+    return composite(Composite.SOLVE, lambda a, b: on_host(kinds[0], b.lazy.shape, a, b), a, b, arg=kinds)
 
 
 @rule(Composite.SOLVE, inputs=True, output=True)
 def _solve_gradient(n: Node, g: Tensor) -> Parts:
-    b = _solution(matrix_transpose(n.x(g, 0)), g, n.arg[::-1])
+    b = solution(matrix_transpose(n.x(g, 0)), g, n.arg[::-1])
     return ew.neg(matmul(b, matrix_transpose(n.y(g)))) if n.needs(0) else None, b
 
 
@@ -176,10 +176,10 @@ def triangular_solve(
 
 def inverse(x: Tensor) -> Tensor:
     """The inverse of matrices (..., n, n). Raises LinAlgError for singular ones. LAPACK on the host."""
-    a = _matrices(x, "inverse", True)
-    identity = cast(_on_diagonal(a), a.lazy.dtype)
+    a = matrices(x, "inverse", True)
+    identity = cast(on_diagonal(a), a.lazy.dtype)
     kinds = (lapack.inverse, lapack.solve)
-    return cast(_solution(a, expand_to(identity, a.lazy.shape), kinds), x.lazy.dtype)
+    return cast(solution(a, expand_to(identity, a.lazy.shape), kinds), x.lazy.dtype)
 
 
 # ---- determinants
@@ -189,14 +189,14 @@ def det(x: Tensor) -> Tensor:
     """The determinant of square matrices (..., n, n) -> (...). Has a gradient at singular matrices too, but a
     second one only elsewhere. LAPACK on the host.
     """
-    a = _matrices(x, "det", True)
-    out = composite(Composite.DET, lambda a: _on_host(lapack.det, a.lazy.shape[:-2], a), a)
+    a = matrices(x, "det", True)
+    out = composite(Composite.DET, lambda a: on_host(lapack.det, a.lazy.shape[:-2], a), a)
     return cast(out, x.lazy.dtype)
 
 
 @rule(Composite.DET, inputs=True)
 def _det_gradient(n: Node, g: Tensor) -> Parts:
-    cofactors = composite(Composite.COFACTOR, lambda a: _on_host(lapack.cofactors, a.lazy.shape, a), n.x(g))
+    cofactors = composite(Composite.COFACTOR, lambda a: on_host(lapack.cofactors, a.lazy.shape, a), n.x(g))
     return (ew.mul(_column(_column(g)), cofactors),)
 
 
@@ -217,8 +217,8 @@ def slogdet(x: Tensor) -> Slogdet:
     """(sign, logarithm of the magnitude) of the determinant of (..., n, n): 0 and -inf of singular matrices,
     at which there is no gradient. LAPACK on the host.
     """
-    a = _matrices(x, "slogdet", True)
-    packed = composite(Composite.SLOGDET, lambda a: _on_host(lapack.slogdet, (*a.lazy.shape[:-2], 2), a), a)
+    a = matrices(x, "slogdet", True)
+    packed = composite(Composite.SLOGDET, lambda a: on_host(lapack.slogdet, (*a.lazy.shape[:-2], 2), a), a)
     sign, magnitude = (cast(t, x.lazy.dtype) for t in _split(packed, ((), ())))
     return Slogdet(sign.detach(), magnitude)
 
@@ -242,9 +242,9 @@ def cholesky(x: Tensor, upper: bool = False) -> Tensor:
     """The lower triangular L with ``L @ L.mT = x`` for symmetric positive definite (..., n, n), of which the
     lower triangle is read; with ``upper`` its transpose. Raises LinAlgError for others. LAPACK on the host.
     """
-    a = _matrices(x, "cholesky", True)
+    a = matrices(x, "cholesky", True)
     out = cast(
-        composite(Composite.CHOLESKY, lambda a: _on_host(lapack.cholesky, a.lazy.shape, a), a), x.lazy.dtype
+        composite(Composite.CHOLESKY, lambda a: on_host(lapack.cholesky, a.lazy.shape, a), a), x.lazy.dtype
     )
     return matrix_transpose(out) if upper else out
 
@@ -255,9 +255,9 @@ def _cholesky_gradient(n: Node, g: Tensor) -> Parts:
     lower = n.y(g)
     kinds = (lapack.solve_upper, lapack.solve_lower)
     inner = tril(matmul(matrix_transpose(lower), g))
-    inner = ew.where(_on_diagonal(g), ew.mul(inner, 0.5), inner)
-    half = _solution(matrix_transpose(lower), inner, kinds)  # L^-T inner
-    full = matrix_transpose(_solution(matrix_transpose(lower), matrix_transpose(half), kinds))
+    inner = ew.where(on_diagonal(g), ew.mul(inner, 0.5), inner)
+    half = solution(matrix_transpose(lower), inner, kinds)  # L^-T inner
+    full = matrix_transpose(solution(matrix_transpose(lower), matrix_transpose(half), kinds))
     return (ew.mul(ew.add(full, matrix_transpose(full)), 0.5),)
 
 
@@ -273,7 +273,7 @@ def qr(x: Tensor, mode: str = "reduced") -> QR:
     """
     if mode not in ("reduced", "complete", "r"):
         raise ArgumentError(f"qr: mode {mode!r} is unknown; use reduced, complete or r")
-    a = _matrices(x, "qr")
+    a = matrices(x, "qr")
     m, n = a.lazy.shape[-2:]
     complete = mode == "complete" and m > n
     if m < n:  # Q of the first square, the rest of R follows
@@ -299,7 +299,7 @@ def _qr(a: Tensor, complete: bool) -> list[Tensor]:
     size = sum(p * q for p, q in shapes)
     function = lapack.qr_complete if complete else lapack.qr
     packed = composite(
-        Composite.QR, lambda a: _on_host(function, (*a.lazy.shape[:-2], size), a), a, arg=(shapes, complete)
+        Composite.QR, lambda a: on_host(function, (*a.lazy.shape[:-2], size), a), a, arg=(shapes, complete)
     )
     return _split(packed, shapes)
 
@@ -313,11 +313,11 @@ def _qr_gradient(n: Node, g: Tensor) -> Parts:
     (q, r), (gq, gr) = _split(n.y(g), shapes), _split(g, shapes)
     inner = triu(ew.sub(matmul(gr, matrix_transpose(r)), matmul(matrix_transpose(q), gq)))
     inner = ew.add(inner, matrix_transpose(inner))
-    inner = ew.where(_on_diagonal(inner), ew.mul(inner, 0.5), inner)
+    inner = ew.where(on_diagonal(inner), ew.mul(inner, 0.5), inner)
     left = ew.add(gq, matmul(q, inner))
     # X R^T = left
     kinds = (lapack.solve_upper, lapack.solve_lower)
-    return (matrix_transpose(_solution(r, matrix_transpose(left), kinds)),)
+    return (matrix_transpose(solution(r, matrix_transpose(left), kinds)),)
 
 
 class Eigh(NamedTuple):
@@ -328,7 +328,7 @@ class Eigh(NamedTuple):
 def _lower(x: Tensor, uplo: str, what: str) -> Tensor:
     if uplo.upper() not in ("L", "U"):
         raise ArgumentError(f"{what}: UPLO must be 'L' or 'U', got {uplo!r}")
-    a = _matrices(x, what, True)
+    a = matrices(x, what, True)
     return a if uplo.upper() == "L" else matrix_transpose(a)
 
 
@@ -340,7 +340,7 @@ def eigh(x: Tensor, UPLO: str = "L") -> Eigh:
     a = _lower(x, UPLO, "eigh")
     n = a.lazy.shape[-1]
     shape = (*a.lazy.shape[:-2], n + 1, n)
-    packed = composite(Composite.EIGH, lambda a: _on_host(lapack.eigh, shape, a), a)
+    packed = composite(Composite.EIGH, lambda a: on_host(lapack.eigh, shape, a), a)
     values, vectors = _eigen_parts(packed)
     return Eigh(cast(values, x.lazy.dtype), cast(vectors, x.lazy.dtype))
 
@@ -358,14 +358,14 @@ def _eigh_gradient(n: Node, g: Tensor) -> Parts:
     (values, vectors), (g_values, g_vectors) = _eigen_parts(n.y(g)), _eigen_parts(g)
     turned = matrix_transpose(vectors)
     gaps = ew.sub(_row(values), _column(values))
-    inner = ew.where(_on_diagonal(g), _row(g_values), _over(matmul(turned, g_vectors), gaps))
+    inner = ew.where(on_diagonal(g), _row(g_values), _over(matmul(turned, g_vectors), gaps))
     return (matmul(matmul(vectors, inner), turned),)
 
 
 def eigvalsh(x: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues that :func:`eigh` gives, with a gradient also where some are equal."""
     a = _lower(x, UPLO, "eigvalsh")
-    out = composite(Composite.EIGVALSH, lambda a: _on_host(lapack.eigvalsh, a.lazy.shape[:-1], a), a)
+    out = composite(Composite.EIGVALSH, lambda a: on_host(lapack.eigvalsh, a.lazy.shape[:-1], a), a)
     return cast(out, x.lazy.dtype)
 
 
@@ -386,12 +386,12 @@ def svd(x: Tensor, full_matrices: bool = True) -> SVD:
     the smaller of m and n; S in descending order. ``full_matrices`` completes U and Vh to square matrices;
     what it adds has no gradient, and neither have vectors of equal values. LAPACK on the host.
     """
-    a = _matrices(x, "svd")
+    a = matrices(x, "svd")
     shapes = _svd_shapes(a.lazy.shape, full_matrices)
     size = sum(int(np.prod(shape)) for shape in shapes)
     function = lapack.svd_full if full_matrices else lapack.svd
     packed = composite(
-        Composite.SVD, lambda a: _on_host(function, (*a.lazy.shape[:-2], size), a), a, arg=shapes
+        Composite.SVD, lambda a: on_host(function, (*a.lazy.shape[:-2], size), a), a, arg=shapes
     )
     return SVD(*[cast(t, x.lazy.dtype) for t in _split(packed, shapes)])
 
@@ -423,7 +423,7 @@ def _svd_gradient(node: Node, g: Tensor) -> Parts:
     gaps = ew.mul(ew.sub(row, column), ew.add(row, column))
     left = ew.mul(_over(_skew(matmul(matrix_transpose(u), gu)), gaps), row)
     right = ew.mul(column, _over(_skew(matmul(vh, matrix_transpose(gvh))), gaps))
-    inner = ew.where(_on_diagonal(left), _row(gs), ew.add(left, right))
+    inner = ew.where(on_diagonal(left), _row(gs), ew.add(left, right))
     out = matmul(matmul(u, inner), vh)
     if m > k:
         rest = ew.sub(gu, matmul(u, matmul(matrix_transpose(u), gu)))
@@ -436,9 +436,9 @@ def _svd_gradient(node: Node, g: Tensor) -> Parts:
 
 def svdvals(x: Tensor) -> Tensor:
     """The singular values that :func:`svd` gives, with a gradient also where some are equal."""
-    a = _matrices(x, "svdvals")
+    a = matrices(x, "svdvals")
     shape = (*a.lazy.shape[:-2], min(a.lazy.shape[-2:]))
-    out = composite(Composite.SVDVALS, lambda a: _on_host(lapack.svdvals, shape, a), a)
+    out = composite(Composite.SVDVALS, lambda a: on_host(lapack.svdvals, shape, a), a)
     return cast(out, x.lazy.dtype)
 
 
@@ -453,13 +453,13 @@ def pinv(x: Tensor, rtol: float | None = None, atol: float = 0.0) -> Tensor:
     of ``atol`` and ``rtol`` times the largest count as 0; ``rtol`` is by default the machine precision times
     the larger of m and n, 0 where ``atol`` is given. LAPACK on the host.
     """
-    a = _matrices(x, "pinv")
+    a = matrices(x, "pinv")
     m, n = a.lazy.shape[-2:]
     if rtol is None:
         rtol = max(m, n) * float(np.finfo(a.lazy.dtype.compute).eps) if atol == 0 else 0.0
     function = lapack.pinv(float(rtol), float(atol))
     shape = (*a.lazy.shape[:-2], n, m)
-    return cast(composite(Composite.PINV, lambda a: _on_host(function, shape, a), a), x.lazy.dtype)
+    return cast(composite(Composite.PINV, lambda a: on_host(function, shape, a), a), x.lazy.dtype)
 
 
 @rule(Composite.PINV, inputs=True, output=True)

@@ -106,6 +106,42 @@ def cofactors(a: Array) -> Array:
     return np.asarray(np.sign(sign)[..., None, None] * (u * (before * after)[..., None, :] @ vh))
 
 
+def _elimination(a: Array, pivot: bool) -> tuple[Array, Array]:
+    """(both factors in one matrix, the order of the rows), by Gaussian elimination."""
+    a = np.array(a)
+    rows, columns = a.shape[-2:]
+    order = np.broadcast_to(np.arange(rows), a.shape[:-1]).copy()
+    for k in range(min(rows, columns)):
+        if pivot:
+            largest = np.argmax(np.abs(a[..., k:, k]), -1)[..., None] + k
+            _swap(order[..., None], k, largest[..., None])
+            _swap(a, k, largest[..., None])
+        divisor = a[..., k, k, None]
+        factor = np.where(divisor == 0, 0, a[..., k + 1 :, k] / np.where(divisor == 0, 1, divisor))
+        a[..., k + 1 :, k] = factor
+        a[..., k + 1 :, k + 1 :] -= factor[..., None] * a[..., None, k, k + 1 :]
+    return a, order
+
+
+def _swap(a: Array, k: int, other: Array) -> None:
+    """Row ``k`` of each matrix exchanged with its row ``other``, in place."""
+    row = a[..., k : k + 1, :].copy()
+    a[..., k : k + 1, :] = np.take_along_axis(a, other, -2)
+    np.put_along_axis(a, other, row, -2)
+
+
+@_named("lu")
+def pivots(a: Array) -> Array:
+    """The rows in the order in which elimination takes them: each time the one with the largest element."""
+    return _elimination(a, True)[1]
+
+
+@_named("lu")
+def eliminated(a: Array) -> Array:
+    """L below the diagonal and U on and above it, without exchanging rows."""
+    return _elimination(a, False)[0]
+
+
 @_named("cholesky")
 def cholesky(a: Array) -> Array:
     """The lower factor; reads the lower triangle."""

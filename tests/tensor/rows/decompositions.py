@@ -62,6 +62,9 @@ matrices("qr complete", lambda x: plain(ours.qr(x, "complete")), lambda x: plain
          OBLONG[1:3])  # fmt: skip
 matrices("qr complete tall", lambda x: plain(x.qr(some=False)), lambda x: plain(theirs.qr(x, "complete")),
          (((4, 3),),), gradient=False)  # fmt: skip
+matrices("lu", lambda x: ours.lu(x), lambda x: theirs.lu(x), OBLONG)
+row("lu unpivoted", lambda x: (lambda f: f.L @ f.U)(ours.lu(regular(x), pivot=False)),
+    lambda x: x + 5 * np.eye(x.shape[-1], dtype=x.dtype), shapes=SQUARE[:2], tolerance=1e-4)  # fmt: skip
 matrices("svdvals", ours.svdvals, lambda x: theirs.svdvals(x), OBLONG)
 matrices("svd", lambda x: plain(ours.svd(x, full_matrices=False)),
          lambda x: plain(theirs.svd(x, full_matrices=False)), OBLONG)  # fmt: skip
