@@ -119,8 +119,9 @@ def all(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 def mean(x: Tensor, dim: Dim = None, keepdim: bool = False, dtype: object | None = None) -> Tensor:
     """Arithmetic mean over ``dim`` (all by default); of integers, in float32. NaN for no elements."""
     x, axes = to_float(in_dtype(x, dtype)), axes_of(dim, x, "mean")
-    total = reduced(Op.SUM, widen(x), axes, keepdim)
-    return cast(ew.div(total, float(count_of(x, axes))), x.lazy.dtype)
+    total = reduced(Op.SUM, widen(x), axes, True)
+    average = cast(ew.div(total, float(count_of(x, axes))), x.lazy.dtype)
+    return average if keepdim or not axes else without(average, axes)
 
 
 @dims
@@ -205,11 +206,10 @@ def _moments(
     x, axes = to_float(x), axes_of(dim, x, what)
     wide, n = widen(x), count_of(x, axes)
     average = mean(wide, axes, keepdim=True)
-    total = reduced(Op.SUM, ew.square(ew.sub(wide, average)), axes, keepdim)
+    total = reduced(Op.SUM, ew.square(ew.sub(wide, average)), axes, True)
     variance = ew.div(total, float(max(n - taken, 0)))
-    if not keepdim and axes:
-        average = apply(Op.RESHAPE, variance.lazy.shape, average)
-    return cast(variance, x.lazy.dtype), cast(average, x.lazy.dtype)
+    both = cast(variance, x.lazy.dtype), cast(average, x.lazy.dtype)
+    return both if keepdim or not axes else (without(both[0], axes), without(both[1], axes))
 
 
 def _root(x: Tensor) -> Tensor:

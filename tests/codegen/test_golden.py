@@ -110,6 +110,22 @@ def mean_and_variance() -> str:
     return kernels(x.mean(-1), x.var(-1))
 
 
+def column_sums() -> str:
+    return kernels(tensor(5000, 64).sum(0))
+
+
+def column_softmax() -> str:
+    return kernels(tensor(512, 300).softmax(0))
+
+
+def extremes_with_indices() -> str:
+    return kernels(*tensor(64, 100).max(1))
+
+
+def sorted_rows() -> str:
+    return kernels(*tensor(64, 32).sort(1))
+
+
 def elementwise_chain() -> str:
     x = tensor(100, 100)
     return kernels((x * 1.5 + 2).gelu("tanh") * x.sigmoid() + x.tanh())
@@ -133,7 +149,11 @@ GOLDEN: dict[Callable[[], str], str] = {
     depthwise_conv: "{{{{{2+}}2w}}}",
     adam: "{3w}",
     cross_entropy: "{{^}{4^}{+}{4+}w}",
-    mean_and_variance: "{{4+}{4+}2w} | {w}",
+    mean_and_variance: "{{4+}{4+}2w}",
+    column_sums: "{{2+}{{2+}2+}2w}",
+    column_softmax: "{{9^}9w} | {{w}} | {{{9+}9+}9w} | {{w}}",
+    extremes_with_indices: "{{^}{4^}{^}{4^}2w}",
+    sorted_rows: "{w} | {{{+}w}} | {{w}{w}} | {{w}}",
     elementwise_chain: "{w}",
     embedding: "{{w}}",
     transpose_add: "{{8w}}",
