@@ -59,6 +59,7 @@ from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
 from dawdle.tensor.einsum import einsum, tensordot
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.joining import cat, stack
+from dawdle.tensor.linalg import chain_matmul
 
 __all__ = [
     "CompileError",
@@ -86,6 +87,7 @@ __all__ = [
     "bfloat16",
     "bool_",
     "cat",
+    "chain_matmul",
     "checkpoint",
     "einsum",
     "empty",

@@ -58,6 +58,8 @@ from dawdle.tensor.convolution import (
 )
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.gridsample import affine_grid, grid_sample
+from dawdle.tensor.layouts import pixel_shuffle, pixel_unshuffle
+from dawdle.tensor.padding import pad
 from dawdle.tensor.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -80,6 +82,7 @@ from dawdle.tensor.pooling import (
 )
 from dawdle.tensor.reduce import log_softmax, softmax, softmin
 from dawdle.tensor.resample import interpolate
+from dawdle.tensor.scatter import one_hot
 from dawdle.tensor.transcendental import sigmoid, tanh
 
 
@@ -92,6 +95,11 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         )
     y = x @ weight.transpose(0, 1)
     return y if bias is None else y + bias
+
+
+def normalize(x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
+    """x divided by its p-norm over ``dim``, or by ``eps`` where that is larger."""
+    return x.normalize(p, dim, eps)
 
 
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
@@ -227,8 +235,8 @@ __all__ = [
     "hardswish", "hardtanh", "huber_loss", "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu",
     "linear", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "max_pool1d",
     "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
-    "nll_loss", "prelu", "relu", "relu6", "rms_norm", "rrelu", "scaled_dot_product_attention", "selu",
-    "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
-    "tanhshrink", "threshold", "unfold",
+    "nll_loss", "normalize", "one_hot", "pad", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu", "relu6",
+    "rms_norm", "rrelu", "scaled_dot_product_attention", "selu", "sigmoid", "silu", "smooth_l1_loss",
+    "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "unfold",
 ]
 # fmt: on

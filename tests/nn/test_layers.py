@@ -212,3 +212,9 @@ def test_functional_pooling_takes_what_pytorch_takes():
         torch.nn.functional.avg_pool2d(theirs, 3, 2, 1, True, False).numpy(),
         rtol=1e-5, atol=1e-6,
     )  # fmt: skip
+
+
+def test_normalize_is_along_the_channels():
+    x = array(2, 4, 3)
+    close(F.normalize(Tensor(x)), torch.nn.functional.normalize(torch.tensor(x)))
+    close(F.normalize(Tensor(x), 1.0, (0, 2)), torch.nn.functional.normalize(torch.tensor(x), 1.0, (0, 2)))
