@@ -12,6 +12,7 @@ import pytest
 pytest.importorskip("onnx")
 
 import onnx
+from devices import WORKING
 from nodes import Row
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -120,6 +121,25 @@ def test_random_numbers(op: str, seeded: bool) -> None:
     assert first.mean() == pytest.approx(mean, abs=0.05)
     assert first.std() == pytest.approx(deviation, rel=0.03)
     assert np.array_equal(first, second) == seeded  # a seed belongs to the node: each call draws the same
+
+
+@pytest.mark.parametrize("op", DRAWS)
+def test_random_numbers_in_jitted_models(op: str) -> None:
+    """What is drawn meets what is computed on the model's device, and is drawn anew by each replay."""
+    device = "CPU" if "CPU" in WORKING else pytest.skip("no device compiles here")
+    inputs, attributes, _, _ = DRAWS[op]
+    constants = [numpy_helper.from_array(x, "known") for x in inputs]
+    nodes = [
+        helper.make_node(op, [c.name for c in constants], ["drawn"], **attributes),
+        helper.make_node("CastLike", ["drawn", "x"], ["same"]),
+        helper.make_node("Add", ["x", "same"], ["y"]),
+    ]
+    port = helper.make_tensor_value_info("x", TensorProto.FLOAT, SHAPE)
+    graph = helper.make_graph(nodes, "g", [port], [helper.make_empty_tensor_value_info("y")], constants)
+    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    model = dawdle.onnx.load(source.SerializeToString(), device=device, jit=True)
+    first, second = (model(LIKE)[0].numpy() for _ in range(2))
+    assert not np.array_equal(first, second)
 
 
 def test_dropout_in_training() -> None:

@@ -12,6 +12,7 @@ from dawdle.dtype import DType, float32, int32
 from dawdle.errors import DTypeError
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import element_type, tensor_dtype
+from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
 
@@ -23,13 +24,21 @@ def _dtype(node: Node, default: DType) -> DType:
     return kind
 
 
+def _placed(node: Node, x: Tensor) -> Tensor:
+    """A value where the model runs. Only what the host knows moves, which no trace need see."""
+    if x.device == node.target:
+        return x
+    with recording(None):
+        return x.to(node.target).realize()
+
+
 def uniform(node: Node, shape: Sequence[int]) -> Tensor:
     """float32 on [0, 1) where the model runs."""
     seed = node.float("seed", None)
     if seed is None:
         return Tensor.rand(*shape, device=node.target)
     drawn = np.random.RandomState(_whole(seed)).uniform(size=shape)
-    return node.constant(drawn.astype(np.float32)).to(node.target)
+    return _placed(node, node.constant(drawn.astype(np.float32)))
 
 
 def gaussian(node: Node, shape: Sequence[int]) -> Tensor:
@@ -38,7 +47,7 @@ def gaussian(node: Node, shape: Sequence[int]) -> Tensor:
     if seed is None:
         return Tensor.randn(*shape, device=node.target)
     drawn = np.random.RandomState(_whole(seed)).normal(size=shape)
-    return node.constant(drawn.astype(np.float32)).to(node.target)
+    return _placed(node, node.constant(drawn.astype(np.float32)))
 
 
 def _whole(seed: float) -> int:
@@ -78,13 +87,13 @@ def _around(node: Node, drawn: Tensor, default: DType) -> Tensor:
 @operator("Bernoulli", since=15, pure=False)
 def bernoulli(node: Node, x: Tensor) -> Tensor:
     """1 with the probability that each element holds, else 0."""
-    return (uniform(node, x.shape) < x.to(node.target).cast(float32)).cast(_dtype(node, x.dtype))
+    return (uniform(node, x.shape) < _placed(node, x).cast(float32)).cast(_dtype(node, x.dtype))
 
 
 @operator("Multinomial", since=7, pure=False)
 def multinomial(node: Node, x: Tensor) -> Tensor:
     """Classes drawn by unnormalized logarithms of their probabilities (N, classes); (N, sample_size)."""
-    total = x.to(node.target).cast(float32).softmax(-1).cumsum(1)
+    total = _placed(node, x).cast(float32).softmax(-1).cumsum(1)
     drawn = uniform(node, (x.shape[0], node.int("sample_size", 1)))
     below = total[:, :-1].unsqueeze(1) <= drawn.unsqueeze(2)
     return below.sum(-1).cast(_dtype(node, int32))
