@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 import dawdle
-from dawdle import Tensor, config
+from dawdle import Tensor, config, linalg, nn
 from dawdle.errors import DawdleError
-from dawdle.lazy.ops import Op
-from dawdle.lazy.walk import postorder
+from dawdle.lazy import build
 
 ROOT = Path(__file__).parent.parent
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -47,9 +46,19 @@ class Entry:
 def methods() -> dict[str, list[str]]:
     """The names that Tensor's topics define, by topic."""
     return {
-        topic.__name__: [name for name in vars(topic) if name in SHOWN or not name.startswith("_")]
+        topic.__name__: [name for name in vars(topic) if is_listed(name)]
         for topic in TOPICS
     }
+
+
+def is_operator(name: str) -> bool:
+    return name.startswith("__") and name not in SHOWN
+
+
+def is_listed(name: str) -> bool:
+    """Operators and in-place methods are listed under the names of what they compute."""
+    in_place = name.endswith("_") and any(name.rstrip("_") in vars(topic) for topic in TOPICS)
+    return name in SHOWN or not (name.startswith("_") or in_place)
 
 
 def function_of(name: str) -> Callable[..., Any]:
@@ -62,45 +71,67 @@ def function_of(name: str) -> Callable[..., Any]:
 
 
 class Recorder:
-    """Notes which methods of Tensor are called by others than methods of Tensor."""
+    """Notes which methods of Tensor are called by others than methods of Tensor, and what becomes of them."""
 
     def __init__(self) -> None:
         self.called: set[str] = set()
+        self.on_host: set[str] = set()  # those that made a CUSTOM node
+        self.differentiable: set[str] = set()  # those whose results require gradients
         self.depth = 0
+        self.customs = 0
 
     def noting(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def method(*args: Any, **kwargs: Any) -> Any:
-            if self.depth == 0:
-                self.called.add(name)
-            self.depth += 1
-            try:
+            if self.depth:
                 return function(*args, **kwargs)
+            self.called.add(name)
+            self.depth, customs = 1, self.customs
+            try:
+                result = function(*args, **kwargs)
             finally:
-                self.depth -= 1
+                self.depth = 0
+            if self.customs > customs:
+                self.on_host.add(name)
+            if any(t.requires_grad for t in tensors(result)):
+                self.differentiable.add(name)
+            return result
 
         return method
 
+    def clear(self) -> None:
+        for noted in (self.called, self.on_host, self.differentiable):
+            noted.clear()
+
     def install(self) -> None:
-        """Put noting methods into Tensor; an operator counts as the method that it is."""
+        """Put noting methods into Tensor, and noting functions of their names into modules; an operator
+        counts as the method that it is.
+        """
         for topic in TOPICS:
             for name, value in list(vars(topic).items()):
                 if not callable(getattr(value, "__func__", value)) or name in ("__module__", "__doc__"):
                     continue
                 wrap = type(value) if isinstance(value, (classmethod, staticmethod)) else lambda f: f
-                noted = METHOD_OF.get(name, name if name in SHOWN else name.strip("_"))
+                noted = METHOD_OF.get(name, name.strip("_") if is_operator(name) else name)
                 setattr(Tensor, name, wrap(self.noting(noted, getattr(value, "__func__", value))))
+        for module in (nn.functional, linalg):
+            for names in methods().values():
+                for name in names:
+                    if hasattr(module, name):
+                        setattr(module, name, self.noting(name, getattr(module, name)))
+        custom = build.custom
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.customs += 1
+            return custom(*args, **kwargs)
+
+        build.custom = counted
 
 
 def with_floats(arrays: list[np.ndarray], dtype: str) -> list[Tensor]:
     """The operands of a row with its floats (or its integers, where it has no floats) in ``dtype``."""
     kind = "f" if any(a.dtype.kind == "f" for a in arrays) else "iub"
     return [Tensor(a).astype(dtype) if a.dtype.kind in kind else Tensor(a) for a in arrays]
-
-
-def reaches_host(results: list[Tensor]) -> bool:
-    nodes = postorder([t.lazy for t in results], lambda node: node.src)
-    return any(node.op is Op.CUSTOM for node in nodes)
 
 
 def tensors(out: object) -> list[Tensor]:
@@ -113,31 +144,27 @@ def probe(entries: dict[str, Entry], recorder: Recorder, row: Any) -> None:
     arrays = row.inputs(0)
     for dtype in DTYPES:
         operands = with_floats(arrays, dtype)
-        recorder.called.clear()
+        recorder.clear()
         try:
-            results = tensors(row.call(*operands))
-            called = recorder.called & entries.keys()
-            host = reaches_host(results)
-            Tensor.realize(*results)
+            Tensor.realize(*tensors(row.call(*operands)))
         except DawdleError:
             continue
-        for name in called:
+        for name in recorder.called & entries.keys():
             entries[name].dtypes.add(dtype)
-            entries[name].host |= host
+            entries[name].host |= name in recorder.on_host
     for name in traced(row, recorder, arrays) & entries.keys():
         entries[name].jit = True
     if row.gradient:
-        leaves = [Tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays]
-        recorder.called.clear()
-        differentiable = any(t.requires_grad for t in tensors(row.call(*leaves)))
-        for name in recorder.called & entries.keys():
-            entries[name].gradient |= differentiable
+        recorder.clear()
+        row.call(*[Tensor(a, requires_grad=a.dtype.kind == "f") for a in arrays])
+        for name in recorder.differentiable & entries.keys():
+            entries[name].gradient = True
 
 
 def traced(row: Any, recorder: Recorder, arrays: list[np.ndarray]) -> set[str]:
     """The methods that a row calls, none where it can't be traced by @jit."""
     operands = [Tensor(a) for a in arrays]
-    recorder.called.clear()
+    recorder.clear()
     try:
         dawdle.jit(lambda *parts: row.call(*parts))(*operands)
     except DawdleError:
@@ -182,6 +209,7 @@ def markdown() -> str:
         "",
         "Generated by `tools/api_reference.py`, which calls every method with every dtype: don't edit.",
         "",
+        "A method of the same name with an underscore at the end is the operation in place.",
         "Every operation runs on every device. *host*: part of it is a function of NumPy or LAPACK on the",
         "host, between kernels. *jit*: `@jit` can trace it; else the shape of its result depends on values.",
     ]

@@ -193,3 +193,6 @@ for formula, theirs in {
     row(f"rearrange {formula}", lambda a, f=formula: a.rearrange(f, **({"d": 2} if "d" in f else {})), theirs,
         shapes=PICTURE)  # fmt: skip
 row("flip axis", lambda a: a.flip(axis=1), lambda a: np.flip(a, 1), shapes=CUBE)
+row("expand_as", lambda a, b: a.expand_as(b), lambda a, b: np.broadcast_to(a, b.shape), shapes=(((3, 1),
+    (2, 3, 4)),), gradient=False)  # fmt: skip
+row("shrink", lambda a: a.shrink(((0, 1), (0, 3), (1, 3))), lambda a: a[:1, :, 1:3], shapes=CUBE)
