@@ -46,7 +46,7 @@ def variants(count: int) -> list[tuple[int | None, ...]]:
 def mapped(row: Row, arrays: list[np.ndarray], dims: tuple[int | None, ...], leaves: list[Tensor]) -> list:
     """The results for the whole batch, or none where the row needs values, which must then be said."""
     try:
-        return flatten(vmap(row.call, in_dims=dims)(*leaves))[0]
+        return flatten(vmap(row.call, in_dims=dims, randomness="different")(*leaves))[0]
     except TransformError as error:
         assert READS in str(error)
         return []
