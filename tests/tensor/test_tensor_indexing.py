@@ -11,6 +11,7 @@ import dawdle
 from dawdle import Tensor, config, jit
 from dawdle.errors import DTypeError, IndexingError, ShapeError
 from dawdle.runtime import executor
+from dawdle.runtime.device import get_device
 
 on_numpy = pytest.mark.parametrize("device", ["NUMPY"], indirect=True)
 
@@ -270,3 +271,24 @@ def test_labels_that_are_no_classes_raise(loss):
         with pytest.raises(IndexingError,
         match=f"{loss}: index {bad} is out of range for a dimension of size 3"):
             getattr(x, loss)(Tensor([bad, 0])).item()
+
+
+@pytest.mark.parametrize("device", [d for d in WORKING if d == "CPU"], indirect=True)
+def test_devices_that_run_behind_raise_when_a_value_is_read(device, monkeypatch):
+    """As OpenCL's and CUDA's do, which keep the worst index of all runs."""
+    monkeypatch.setattr(type(get_device(device)), "runs_behind", True)
+    table = Tensor.arange(10.0).reshape(5, 2).realize()
+
+    @jit
+    def row(i):
+        return table[i] + 1
+
+    row(Tensor([0])).numpy()
+    results = [row(Tensor([i])) for i in (1, 7, 2, -5)]
+    with pytest.raises(IndexingError, match="index 7 is out of range for a dimension of size 5"):
+        results[-1].numpy()
+    assert results[-1].tolist() == [[1, 2]] and results[0].tolist() == [[3, 4]]
+    row(Tensor([-6]))
+    with pytest.raises(IndexingError, match="index -6"):
+        (table + 1).numpy()
+    assert row(Tensor([4])).tolist() == [[9, 10]]
