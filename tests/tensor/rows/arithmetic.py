@@ -99,7 +99,7 @@ binary("where", lambda a, b: a.where(a > 0.1, b), lambda a, b: np.where(a > 0.1,
     "normal"))
 row("where function", where, np.where, lambda c, a, b: torch.where(c, a, b), shapes=THREE,
     domain=("bits", "normal", "normal"))
-unary("positive", Tensor.positive, np.positive, lambda a: a.positive())
+unary("positive method", Tensor.positive, np.positive, lambda a: a.positive())
 unary("clamp_min", lambda a: a.clamp_min(0.3), lambda a: np.maximum(a, 0.3), lambda a: a.clamp_min(0.3))
 unary("allclose", lambda a: Tensor(a.allclose(a + 1e-9)) | Tensor(a.allclose(a + 1)),
     lambda a: np.array(True), gradient=False)  # fmt: skip
