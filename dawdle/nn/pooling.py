@@ -182,6 +182,33 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPool):
     function = staticmethod(F.adaptive_max_pool3d)
 
 
+class _FractionalMaxPool(_Windowed):
+    settings = ("kernel_size", "output_size", "output_ratio", "return_indices")
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        output_size: Sizes | None = None,
+        output_ratio: float | Sequence[float] | None = None,
+        return_indices: bool = False,
+    ) -> None:
+        super().__init__()
+        self.kernel_size, self.output_size = kernel_size, output_size
+        self.output_ratio, self.return_indices = output_ratio, return_indices
+
+
+class FractionalMaxPool2d(_FractionalMaxPool):
+    """:func:`functional.fractional_max_pool2d`."""
+
+    function = staticmethod(F.fractional_max_pool2d)
+
+
+class FractionalMaxPool3d(_FractionalMaxPool):
+    """:func:`functional.fractional_max_pool3d`."""
+
+    function = staticmethod(F.fractional_max_pool3d)
+
+
 class _MaxUnpool(_Configured):
     settings = ("kernel_size", "stride", "padding")
 

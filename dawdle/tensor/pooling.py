@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dawdle.dtype import Array, bool_, int32, int64
-from dawdle.errors import DTypeError, ShapeError
+from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, rule
@@ -157,7 +157,7 @@ def avg_pool(
     for windows that don't fit.
     """
     if divisor_override == 0:
-        raise ShapeError(f"avg_pool{n}d: divisor_override must not be 0")
+        raise ArgumentError(f"avg_pool{n}d: divisor_override must not be 0")
     w = _pool(x, n, "avg_pool", kernel_size, stride, padding, 1, ceil_mode)
     counts = w.counts(count_include_pad) if divisor_override is None else np.array(divisor_override)
     return means(x, w, counts)
@@ -234,21 +234,28 @@ def adaptive_max_pool(
     if all(c and s % c == 0 for s, c in zip(sizes, counts, strict=True)):
         kernel = [s // c for s, c in zip(sizes, counts, strict=True)]
         return max_pool(x, n, kernel, return_indices=return_indices)
-    index, width = _parts(sizes, counts)
-    flat = apply(Op.RESHAPE, (*lead, math.prod(sizes)), x)
-    at = type(x)._of(index.reshape(-1), x.lazy.device)
-    places = apply(Op.RESHAPE, (*[1] * len(lead), index.size), at)
-    places = apply(Op.EXPAND, (*lead, index.size), places)
-    opened = apply(Op.GATHER, len(lead), flat.detach(), places)
-    opened = apply(Op.RESHAPE, (*lead, math.prod(counts), width), opened)
+    index = _parts(sizes, counts)
+    at = type(x)._of(index, x.lazy.device)
+    places = apply(Op.RESHAPE, (*[1] * len(lead), *index.shape), at)
+    return _chosen(x, n, apply(Op.EXPAND, (*lead, *index.shape), places), counts, return_indices)
+
+
+def _chosen(x: Tensor, n: int, places: Tensor, counts: Shape, return_indices: bool) -> Any:
+    """The largest elements of ``x`` among those at ``places`` (..., parts, elements) of its last ``n``
+    dimensions flattened, (..., *counts), and on demand where they are.
+    """
+    shape = x.lazy.shape
+    lead, last = shape[: len(shape) - n], len(shape) - n
+    flat = apply(Op.RESHAPE, (*lead, math.prod(shape[last:])), x)
+    wide = apply(Op.RESHAPE, (*lead, math.prod(places.lazy.shape[last:])), places)
+    opened = apply(Op.RESHAPE, places.lazy.shape, apply(Op.GATHER, last, flat.detach(), wide))
     winner: Tensor = opened.argmax(-1, True)
-    chosen = apply(Op.GATHER, len(lead) + 1, apply(Op.RESHAPE, opened.lazy.shape, places), winner)
-    chosen = apply(Op.RESHAPE, (*lead, math.prod(counts)), chosen)
-    out = apply(Op.RESHAPE, (*lead, *counts), apply(Op.GATHER, len(lead), flat, chosen))
+    chosen = apply(Op.RESHAPE, (*lead, math.prod(counts)), apply(Op.GATHER, last + 1, places, winner))
+    out = apply(Op.RESHAPE, (*lead, *counts), apply(Op.GATHER, last, flat, chosen))
     return (out, apply(Op.RESHAPE, (*lead, *counts), chosen)) if return_indices else out
 
 
-def _parts(sizes: Shape, counts: Shape) -> tuple[Array, int]:
+def _parts(sizes: Shape, counts: Shape) -> Array:
     """The flat places of the elements of each part, (parts, most elements), the first one repeated where a
     part has fewer.
     """
@@ -260,7 +267,65 @@ def _parts(sizes: Shape, counts: Shape) -> tuple[Array, int]:
         index = start[:, None] + np.where(column < (stop - start)[:, None], column, 0)
         flat = (flat * size)[:, None, :, None] + index[None, :, None, :]
         flat = flat.reshape(flat.shape[0] * count, flat.shape[2] * len(column))
-    return flat, flat.shape[1]
+    return flat
+
+
+# ---- windows at random places
+
+
+def fractional_max_pool(
+    x: Tensor,
+    n: int,
+    kernel_size: Sizes,
+    output_size: Sizes | None = None,
+    output_ratio: float | Sequence[float] | None = None,
+    return_indices: bool = False,
+    _random_samples: Tensor | None = None,
+) -> Any:
+    """Largest elements of ``output_size`` windows (or so many times the input's size) along each of the last
+    dimensions, about evenly spread, at places drawn for each channel. ``_random_samples`` (N, C, n), from 0
+    to 1, decides about them. Indices and gradients as in :func:`max_pool`.
+
+    Source: Graham, Fractional Max-Pooling, 2014.
+    """
+    shape = x.lazy.shape
+    what, lead, sizes = f"fractional_max_pool{n}d", shape[: len(shape) - n], shape[len(shape) - n :]
+    kernel = each(kernel_size, n, "kernel_size")
+    if (output_size is None) == (output_ratio is None):
+        raise ShapeError(f"{what} takes either output_size or output_ratio")
+    if output_size is not None:
+        counts = each(output_size, n, "output_size")
+    else:
+        ratios = [output_ratio] * n if isinstance(output_ratio, (int, float)) else list(output_ratio or ())
+        counts = tuple(int(s * float(r)) for s, r in zip(sizes, ratios, strict=True))
+    if any(c < 1 or k + c - 1 > s for c, k, s in zip(counts, kernel, sizes, strict=True)):
+        raise ShapeError(f"{what}: {counts} windows of {kernel} don't fit into {sizes}")
+    samples = _random_samples
+    if samples is None:
+        samples = type(x).rand(*((1,) * (n + 2 - len(shape)) + lead), n, device=x.lazy.device)
+    index = None
+    rows = zip(sizes, counts, kernel, strict=True)
+    for axis, (size, count, k) in enumerate(rows):
+        number = 1 - axis if n == 2 else axis  # PyTorch's order
+        drawn = apply(Op.RESHAPE, (*lead, 1, 1), samples.select(-1, number))
+        at = _spread_starts(drawn, size, count, k)
+        outer = [1] * (2 * n)
+        outer[axis], outer[n + axis] = count, k
+        at = apply(Op.RESHAPE, (*lead, *outer), at)
+        index = at if index is None else index * size + at
+    assert index is not None
+    opened = apply(Op.RESHAPE, (*lead, math.prod(counts), math.prod(kernel)), index)
+    return _chosen(x, n, opened, counts, return_indices)
+
+
+def _spread_starts(sample: Tensor, size: int, count: int, k: int) -> Tensor:
+    """Places (..., count, k) of windows of ``k`` elements about evenly spread over ``size``."""
+    device = sample.lazy.device
+    number = apply(Op.RESHAPE, (count, 1), type(sample)._iota(count, int64, device))
+    step = (size - k) / (count - 1) if count > 1 else 0.0
+    start = cast((number + sample) * step, int64) - cast(sample * step, int64)
+    start = ew.where(ew.eq(number, count - 1), size - k, start)
+    return start + type(sample)._iota(k, int64, device)
 
 
 # ---- back to the places that a maximum came from
@@ -310,4 +375,5 @@ adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = (
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = (
     for_sizes(adaptive_max_pool, n) for n in (1, 2, 3)
 )
+fractional_max_pool2d, fractional_max_pool3d = (for_sizes(fractional_max_pool, n) for n in (2, 3))
 max_unpool1d, max_unpool2d, max_unpool3d = (for_sizes(max_unpool, n) for n in (1, 2, 3))

@@ -58,6 +58,12 @@ def test_unpooling(n):
     np.testing.assert_array_equal(got.numpy(), expected.numpy())
 
 
+def test_fractional_pools_have_the_size_asked_for():
+    assert nn.FractionalMaxPool2d(2, output_ratio=0.5)(Tensor(X[2])).shape == (2, 4, 4, 3)
+    y, index = nn.FractionalMaxPool3d(2, (3, 2, 4), return_indices=True)(Tensor(X[3]))
+    assert y.shape == index.shape == (2, 4, 3, 2, 4)
+
+
 def test_fold_undoes_unfold_of_windows_that_do_not_overlap():
     columns = nn.Unfold(2, stride=2)(Tensor(X[2][..., :6]))
     np.testing.assert_array_equal(nn.Fold((8, 6), 2, stride=2)(columns).numpy(), X[2][..., :6])

@@ -51,6 +51,15 @@ def test_windows_of_nothing_but_padding():
     assert x.grad.numpy().tolist() == [[[0, 0, 0]]]
 
 
+def test_fractional_pools_are_drawn():
+    x = Tensor(np.arange(400.0).reshape(1, 1, 20, 20), requires_grad=True)
+    drawn = [F.fractional_max_pool2d(x, 2, 8) for _ in range(4)]
+    assert all(y.shape == (1, 1, 8, 8) and y.numpy().max() == 399 for y in drawn)
+    assert len({y.numpy().tobytes() for y in drawn}) > 1
+    drawn[0].sum().backward()
+    assert x.grad.numpy().sum() == 64
+
+
 @pytest.mark.parametrize("name", ["max_pool2d", "avg_pool2d"])
 def test_empty_batches(name):
     x = Tensor.zeros(0, 3, 4, 4, requires_grad=True)
@@ -70,11 +79,13 @@ def image(*shape, **options):
     (lambda: F.max_pool2d(image(1, 4, 4), 2, padding=2), ShapeError, "more than half of a window"),
     (lambda: F.max_pool2d(image(1, 4, 4), (2, 2, 2)), ShapeError, "kernel_size must be an integer"),
     (lambda: F.max_pool2d(image(1, 4, 4), 2, 0), ShapeError, "stride must be an integer of at least 1"),
-    (lambda: F.avg_pool2d(image(1, 4, 4), 2, divisor_override=0), ShapeError, "divisor_override"),
+    (lambda: F.avg_pool2d(image(1, 4, 4), 2, divisor_override=0), ArgumentError, "divisor_override"),
     (lambda: F.avg_pool2d(image(1, 4, 4, dtype="int64"), 2), DTypeError, "cast the input"),
     (lambda: F.adaptive_avg_pool2d(image(1, 4, 4), (2, 2, 2)), ShapeError, "output_size must be one number"),
     (lambda: F.adaptive_avg_pool2d(image(1, 4, 4, dtype="int64"), 2), DTypeError, "takes floats"),
     (lambda: F.adaptive_max_pool2d(image(1, 0, 4), 2), ShapeError, "nothing to pool"),
+    (lambda: F.fractional_max_pool2d(image(1, 4, 4), 2), ShapeError, "either output_size or"),
+    (lambda: F.fractional_max_pool2d(image(1, 4, 4), 2, 4), ShapeError, "don't fit into"),
     (lambda: F.max_unpool1d(image(1, 2), Tensor([[0]]), 2), ShapeError, "indices of shape"),
     (lambda: F.max_unpool1d(image(1, 1), Tensor([[0]]), 2, output_size=(9,)), ShapeError, "within a stride"),
     (lambda: F.unfold(image(4, 4), 2), ShapeError, r"\(C, H, W\)"),

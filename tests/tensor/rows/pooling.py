@@ -43,6 +43,17 @@ for n in (2, 3):
     pooled(n, "adaptive_avg_pool", for_rows(SHAPES[n]), output_size=(None, 2, 3)[:n])
 
 
+for n, shape in ((2, (2, 3, 6, 7)), (3, (1, 2, 4, 5, 6))):
+    for options in ({"output_size": 2}, {"output_ratio": (0.6, 0.5, 0.7)[:n]}, {"output_size": 1}):
+        words = " ".join(f"{k}={v}" for k, v in options.items())
+        name = f"fractional_max_pool{n}d"
+        row(f"{name} {words}", lambda x, u, name=name, options=options: getattr(ours, name)(
+            x, 2, return_indices=True, _random_samples=u.abs(), **options), None,
+            lambda x, u, name=name, options=options: getattr(F, name)(
+            x, 2, return_indices=True, _random_samples=u.abs(), **options),
+            shapes=((shape, (*shape[:2], n)),), domain=("normal", "unit"), gradient=False)  # fmt: skip
+
+
 def there_and_back(functions: Any, n: int, x: Any, whole: bool) -> Any:
     y, index = getattr(functions, f"max_pool{n}d")(x, 2, return_indices=True)
     return getattr(functions, f"max_unpool{n}d")(y, index, 2, output_size=tuple(x.shape) if whole else None)
