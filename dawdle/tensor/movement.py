@@ -224,7 +224,7 @@ def pad_dims(x: Tensor, amounts: Amounts, value: Scalar = 0) -> Tensor:
     if value == 0 or padded.lazy.shape == x.lazy.shape:
         return padded
     inside = apply(Op.PAD, tuple(full), constant(x, True, bool_))
-    return ew.where(inside, padded, value)
+    return ew.where(inside, padded, constant(padded, value, shape=()))
 
 
 def repeat(x: Tensor, *sizes: Any) -> Tensor:
