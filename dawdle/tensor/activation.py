@@ -15,7 +15,7 @@ from dawdle.runtime.trace import note_flag
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import Composite, Node, rule
-from dawdle.tensor.core import apply, axis_of, cast, composite, dims, same, to_float, widen
+from dawdle.tensor.core import apply, axis_of, cast, composite, cut, dims, operands, same, to_float, widen
 from dawdle.tensor.special import erf
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     return ew.where(ew.gt(x, 0), x, ew.mul(x, negative_slope))
 
 
+@operands("weight")
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     """x above 0, weight * x elsewhere, with one weight, or one for each channel (dim 1).
 
@@ -239,11 +240,7 @@ def glu(x: Tensor, dim: int = -1) -> Tensor:
     if not shape or shape[axis] % 2:
         raise ShapeError(f"glu: dim {dim} of shape {shape} can't be halved")
     half = shape[axis] // 2
-    ranges = [[(0, n, 1) for n in shape] for _ in range(2)]
-    for i, part in enumerate(ranges):
-        part[axis] = (i * half, (i + 1) * half, 1)
-    first, second = (apply(Op.SLICE, tuple(part), x) for part in ranges)
-    return ew.mul(first, tr.sigmoid(second))
+    return ew.mul(cut(x, axis, 0, half), tr.sigmoid(cut(x, axis, half, 2 * half)))
 
 
 # ---- dropout
@@ -262,7 +259,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool | None = None) -> Tensor:
     ``training`` defaults to ``Tensor.training`` (see ``Tensor.train()``).
     """
     if not 0 <= p <= 1:
-        raise ShapeError(f"dropout: p must be between 0 and 1, got {p}")
+        raise ArgumentError(f"dropout: p must be between 0 and 1, got {p}")
     if not _training(x, training) or p == 0:
         return same(x)
     kept = ew.ge(type(x).rand(*x.lazy.shape, device=x.lazy.device), p)

@@ -97,8 +97,8 @@ def _copysign_gradient(n: Node, g: Tensor) -> Parts:
 
 def ldexp(x: Tensor, other: Operand) -> Tensor:
     """x * 2**other for whole exponents, without overflow on the way; of integers, in float32."""
-    exponent = coerce(x, other)
     x = to_float(x)
+    exponent = coerce(x, other)
     if exponent.lazy.dtype.is_float:
         exponent = cast(ew.trunc(exponent), int32)
     exponent = cast(exponent, int32)

@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from dawdle.dtype import bool_, promote
-from dawdle.errors import DTypeError, ShapeError
+from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import constant
+from dawdle.tensor.core import constant, operands
 from dawdle.tensor.linalg import matmul
 from dawdle.tensor.movement import tril
 from dawdle.tensor.reduce import softmax
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 
+@operands("key", "value", "attn_mask")
 def scaled_dot_product_attention(
     query: Tensor,
     key: Tensor,
@@ -35,7 +36,7 @@ def scaled_dot_product_attention(
     GQA, 2023). Source: Vaswani et al., Attention Is All You Need, 2017.
     """
     if is_causal and attn_mask is not None:
-        raise ShapeError("scaled_dot_product_attention takes either is_causal or attn_mask, not both")
+        raise ArgumentError("scaled_dot_product_attention takes either is_causal or attn_mask, not both")
     dtype = promote(promote(query.lazy.dtype, key.lazy.dtype), value.lazy.dtype)
     if not dtype.is_float:
         raise DTypeError(f"attention takes floats, got {dtype.name}; cast the operands")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Shape, apply
+from dawdle.tensor.core import Shape, apply, operands
 from dawdle.tensor.linalg import contract
 from dawdle.tensor.movement import pad_dims
 from dawdle.tensor.windows import Sizes, Windows, each, paddings, windows
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 
+@operands("weight", "bias")
 def conv(
     x: Tensor,
     weight: Tensor,
@@ -84,6 +85,7 @@ def _with_bias(out: Tensor, bias: Tensor | None, n: int) -> Tensor:
     return ew.add(out, apply(Op.RESHAPE, (bias.lazy.size, *[1] * n), bias))
 
 
+@operands("weight", "bias")
 def conv_transpose(
     x: Tensor,
     weight: Tensor,
@@ -137,6 +139,7 @@ def _of_rank(function: Callable[..., Tensor], n: int) -> Callable[..., Tensor]:
     """``function`` for weights with ``n`` sizes alone."""
 
     @functools.wraps(function)
+    @operands("weight")
     def ranked(x: Tensor, weight: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if len(weight.lazy.shape) != n + 2:
             raise ShapeError(

@@ -5,14 +5,15 @@ recorded.
 from __future__ import annotations
 
 import functools
+import inspect
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
-from dawdle.dtype import DEFAULT_FLOAT, DType, bfloat16, float16, float32, promote, promote_scalar
-from dawdle.errors import RangeError, ShapeError
+from dawdle.dtype import DEFAULT_FLOAT, DType, bfloat16, bool_, float16, float32, promote, promote_scalar
+from dawdle.errors import DTypeError, RangeError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import BINARY, REDUCE, UNARY, Op
@@ -234,9 +235,73 @@ def is_scalar(x: object) -> bool:
     return isinstance(x, (bool, int, float, np.generic))
 
 
+def number_of(value: Any) -> Scalar:
+    """A Python number or a scalar of NumPy's as a Python number."""
+    number: Scalar = value.item() if isinstance(value, np.generic) else value
+    return number
+
+
 def coerce(x: Tensor, other: Operand) -> Tensor:
-    """An array or a nested list as a tensor on the device of ``x``; a tensor as it is."""
-    return other if hasattr(other, "lazy") else type(x)._of(other, x.lazy.device)  # type: ignore[return-value]
+    """An operand as a tensor on the device of ``x``: arrays and nested lists keep their dtype, a number gets
+    the one that it gives beside ``x``, True and False stay bools. Raises RangeError as :func:`fitting`.
+    """
+    if hasattr(other, "lazy"):
+        return other  # type: ignore[return-value]
+    if not is_scalar(other):
+        return type(x)._of(other, x.lazy.device)
+    value = number_of(other)
+    dtype = bool_ if isinstance(value, bool) else promote_scalar(x.lazy.dtype, value)
+    return constant(x, value, dtype, ())
+
+
+def tensors_of(operands: Iterable[Operand], what: str) -> list[Tensor]:
+    """Operands as tensors: what isn't one becomes one beside the first that is, see :func:`coerce`.
+
+    Raises DTypeError where none is a tensor.
+    """
+    given = list(operands)
+    first: Any = next((x for x in given if hasattr(x, "lazy")), None)
+    if given and first is None:
+        kinds = ", ".join(sorted({type(x).__name__ for x in given}))
+        raise DTypeError(f"{what} takes a tensor, and arrays or numbers beside it, got {kinds}; use Tensor()")
+    return [coerce(first, x) for x in given]
+
+
+def operands(*names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorator: the parameters of these names may be anything that :func:`coerce` makes a tensor of, beside
+    the first parameter. None stays.
+    """
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        known = list(inspect.signature(function).parameters)
+        places = [known.index(name) for name in names]
+
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> R:
+            x = args[0] if args else kwargs[known[0]]
+            given = [v if i not in places or v is None else coerce(x, v) for i, v in enumerate(args)]
+            named = {k: v if k not in names or v is None else coerce(x, v) for k, v in kwargs.items()}
+            return function(*given, **named)
+
+        return wrapper
+
+    return decorate
+
+
+def common_dtype(tensors: Sequence[Tensor]) -> DType:
+    """The dtype that all of ``tensors``, of which there is one at least, promote to."""
+    return functools.reduce(promote, [t.lazy.dtype for t in tensors])
+
+
+def along(x: Tensor, axis: int, ndim: int) -> Tensor:
+    """A vector laid along ``axis`` of ``ndim`` dimensions, of which the others have size 1."""
+    return apply(Op.RESHAPE, (*[1] * axis, x.lazy.size, *[1] * (ndim - axis - 1)), x)
+
+
+def cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    """The part of ``x`` from ``start`` to ``stop`` along ``axis``."""
+    ranges = tuple([(start, stop, 1) if i == axis else (0, n, 1) for i, n in enumerate(x.lazy.shape)])
+    return apply(Op.SLICE, ranges, x)
 
 
 def pair(what: str, a: Operand, b: Operand, dtype: DType | None = None) -> tuple[Tensor, Tensor]:
@@ -248,7 +313,7 @@ def pair(what: str, a: Operand, b: Operand, dtype: DType | None = None) -> tuple
         return left, right
     x: Tensor = a  # type: ignore[assignment]
     if is_scalar(b):
-        value: Scalar = b.item() if isinstance(b, np.generic) else b  # type: ignore[assignment]
+        value = number_of(b)
         common = dtype or promote_scalar(x.lazy.dtype, value)
         return cast(x, common), operand(x, value, common)
     y = coerce(x, b)

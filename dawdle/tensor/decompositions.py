@@ -31,6 +31,7 @@ from dawdle.tensor.core import (
     composite,
     constant,
     expand_to,
+    operands,
     widen,
 )
 from dawdle.tensor.joining import cat
@@ -165,6 +166,7 @@ class TriangularSolve(NamedTuple):
     cloned_coefficient: Tensor
 
 
+@operands("a")
 def triangular_solve(
     b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolve:

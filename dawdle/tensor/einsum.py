@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
-from dawdle.tensor.core import apply, axis_of
+from dawdle.tensor.core import apply, axis_of, operands, tensors_of
 from dawdle.tensor.linalg import contract
 from dawdle.tensor.movement import diagonal
 from dawdle.tensor.reduce import any as any_of
@@ -32,9 +32,8 @@ def einsum(formula: Any, *operands: Any) -> Tensor:
     """
     if not isinstance(formula, str):
         formula, operands = _from_lists([formula, *operands])
-    tensors: list[Tensor] = (
-        list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else [*operands]
-    )
+    listed = len(operands) == 1 and isinstance(operands[0], (list, tuple))
+    tensors = tensors_of(operands[0] if listed else operands, "einsum")
     inputs, output = _parse(formula, tensors)
     sizes: dict[str, int] = {}
     terms = [_without_repeats(t, labels, formula, sizes) for t, labels in zip(tensors, inputs, strict=True)]
@@ -183,6 +182,7 @@ def _summed_alone(t: Tensor, labels: str, needed: set[str]) -> Term:
     return summed, "".join(c for c in labels if c in needed)
 
 
+@operands("b")
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     """The sum of products over dimensions of both: over the last ``dims`` of ``a`` and the first of ``b``, or
     over those that a pair of lists names, in their order. Raises ShapeError where sizes differ.

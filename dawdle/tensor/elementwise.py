@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dawdle.dtype import (
     DEFAULT_FLOAT,
     DType,
@@ -33,8 +31,11 @@ from dawdle.tensor.core import (
     expand_to,
     fits,
     is_scalar,
+    number_of,
     pair,
     same,
+    tensors_of,
+    to_float,
     widen,
 )
 
@@ -43,13 +44,14 @@ if TYPE_CHECKING:
 
 UNSIGNED = {16: uint16, 32: uint32, 64: uint64}
 
+
 def promoted(a: Operand, b: Operand) -> DType:
     """The dtype that two operands promote to."""
     if not hasattr(a, "lazy"):
         a, b = b, a
     x: Tensor = a  # type: ignore[assignment]
     if is_scalar(b):
-        return promote_scalar(x.lazy.dtype, b.item() if isinstance(b, np.generic) else b)  # type: ignore[arg-type]
+        return promote_scalar(x.lazy.dtype, number_of(b))
     return promote(x.lazy.dtype, coerce(x, b).lazy.dtype)
 
 
@@ -96,8 +98,7 @@ def div(x: Tensor, other: Operand, *, rounding_mode: str | None = None) -> Tenso
                 f"div: rounding_mode must be None, 'trunc' or 'floor', got {rounding_mode!r}"
             )
         return ROUNDED_QUOTIENTS[rounding_mode](x, other)
-    dtype = promoted(x, other)
-    return apply(Op.DIV, None, *pair("div", x, other, dtype if dtype.is_float else DEFAULT_FLOAT))
+    return apply(Op.DIV, None, *float_pair("div", x, other))
 
 
 def floordiv(x: Tensor, other: Operand) -> Tensor:
@@ -141,7 +142,7 @@ def positive(x: Tensor) -> Tensor:
 
 def reciprocal(x: Tensor) -> Tensor:
     """1 / x; of integers, in float32."""
-    return apply(Op.RECIP, None, x if x.lazy.dtype.is_float else cast(x, DEFAULT_FLOAT))
+    return apply(Op.RECIP, None, to_float(x))
 
 
 def square(x: Tensor) -> Tensor:
@@ -156,9 +157,13 @@ def maximum(x: Tensor, other: Operand) -> Tensor:
 
 def minimum(x: Tensor, other: Operand) -> Tensor:
     """The smaller of two elements; NaN where either is NaN. Equal elements share the gradient."""
-    a, b = pair("minimum", x, other)
-    flip = neg if a.lazy.dtype.is_float else invert
-    return flip(apply(Op.MAX, None, flip(a), flip(b)))
+    a, b = (reversed_order(t) for t in pair("minimum", x, other))
+    return reversed_order(apply(Op.MAX, None, a, b))
+
+
+def reversed_order(x: Tensor) -> Tensor:
+    """``x`` mapped so that smaller elements become larger ones, exactly, and back by the same map."""
+    return neg(x) if x.lazy.dtype.is_float else invert(x)
 
 
 def absolute(x: Tensor) -> Tensor:
@@ -329,16 +334,17 @@ def logical_xor(x: Tensor, other: Tensor) -> Tensor:
 # ---- choice
 
 
-def where(condition: Tensor, a: Operand, b: Operand) -> Tensor:
+def where(condition: Operand, a: Operand, b: Operand) -> Tensor:
     """``a`` where the bool ``condition`` holds, else ``b``, broadcast together.
 
     The branch not taken gets a zero gradient, even where its value is NaN.
     """
+    mask: Tensor = condition if hasattr(condition, "lazy") else tensors_of((condition, a, b), "where")[0]  # type: ignore[assignment]
     if not hasattr(a, "lazy") and not hasattr(b, "lazy"):
-        a = coerce(condition, a)
+        a = coerce(mask, a)
     x, y = pair("where", a, b)
-    shape = broadcast_shape("where", condition.lazy.shape, x.lazy.shape)
-    return apply(Op.WHERE, None, expand_to(condition, shape), expand_to(x, shape), expand_to(y, shape))
+    shape = broadcast_shape("where", mask.lazy.shape, x.lazy.shape)
+    return apply(Op.WHERE, None, expand_to(mask, shape), expand_to(x, shape), expand_to(y, shape))
 
 
 def where_method(x: Tensor, condition: Operand, other: Operand) -> Tensor:

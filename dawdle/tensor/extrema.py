@@ -57,12 +57,7 @@ def amin(x: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """
     axes = axes_of(dim, x, "min")
     not_empty(x, axes, "min")
-    return reversed_order(reduced(Op.AMAX, reversed_order(x), axes, keepdim))
-
-
-def reversed_order(x: Tensor) -> Tensor:
-    """``x`` mapped so that smaller elements become larger ones, exactly, and back by the same map."""
-    return ew.neg(x) if x.lazy.dtype.is_float else ew.invert(x)
+    return ew.reversed_order(reduced(Op.AMAX, ew.reversed_order(x), axes, keepdim))
 
 
 @dims
@@ -108,10 +103,10 @@ def _extreme(x: Tensor, dim: int | Operand | None, keepdim: bool, what: str) -> 
     if not x.lazy.shape:
         return Selection(same(x), constant(x, 0, int64))
     not_empty(x, (axis,), what)
-    ordered = x if largest else reversed_order(x)
+    ordered = x if largest else ew.reversed_order(x)
     top = apply(Op.AMAX, (axis,), ordered.detach())
     index = _first(ordered, top, axis)
-    values = chosen(x, index, top if largest else reversed_order(top), axis)
+    values = chosen(x, index, top if largest else ew.reversed_order(top), axis)
     return Selection(*[t if keepdim else without(t, (axis,)) for t in (values, index)])
 
 
@@ -148,7 +143,7 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """Index of the first smallest element (or NaN) along ``dim``, or in the flattened tensor; int64. Raises
     ShapeError for no elements.
     """
-    return _place(reversed_order(x.detach()), dim, keepdim, "argmin")
+    return _place(ew.reversed_order(x.detach()), dim, keepdim, "argmin")
 
 
 def _place(x: Tensor, dim: int | None, keepdim: bool, what: str) -> Tensor:

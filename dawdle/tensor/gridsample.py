@@ -12,7 +12,7 @@ from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.arithmetic import clamp
-from dawdle.tensor.core import apply, cast, constant, widen
+from dawdle.tensor.core import apply, cast, constant, operands, widen
 from dawdle.tensor.joining import stack
 from dawdle.tensor.linalg import matmul
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Taps = tuple["Tensor", "Tensor | None"]  # (N, taps, places) positions along one axis, and weights (None: 1)
 
 
+@operands("grid")
 def grid_sample(
     x: Tensor,
     grid: Tensor,

@@ -6,34 +6,41 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from dawdle.errors import ShapeError
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite
 from dawdle.tensor.core import (
+    Operand,
     Shape,
+    along,
     apply,
     axis_of,
     broadcast_shape,
     cast,
+    common_dtype,
     composite,
+    cut,
     dims,
     expand_to,
+    same,
+    tensors_of,
 )
-from dawdle.tensor.movement import contiguous, shrink, squeeze, unsqueeze
-from dawdle.tensor.reduce import common_dtype
+from dawdle.tensor.movement import contiguous, squeeze, unsqueeze
+from dawdle.tensor.reduce import positions
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 
 @dims
-def cat(tensors: Sequence[Tensor], dim: int | None = 0) -> Tensor:
+def cat(tensors: Sequence[Operand], dim: int | None = 0) -> Tensor:
     """Tensors joined along an existing dimension; with ``dim=None`` flattened and joined, as in NumPy.
 
-    They must agree in all other dimensions; those of shape (0,) are left out. Dtypes are promoted.
+    They must agree in all other dimensions (ShapeError); those of shape (0,) are left out. Dtypes are
+    promoted. Arrays and numbers may stand among the tensors, here and in the functions below.
     """
-    parts = list(tensors)
+    parts = tensors_of(tensors, "cat")
     if not parts:
         raise ShapeError("cat needs at least one tensor")
     dtype = common_dtype(parts)
@@ -79,9 +86,7 @@ def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
         )
         starts.append(start)
         start += n
-    wide = [1] * len(placed[0].lazy.shape)
-    wide[axis] = total
-    position = apply(Op.RESHAPE, tuple(wide), type(parts[0])._iota(total, None, parts[0].lazy.device))
+    position = positions(placed[0], axis)
     out = placed[-1]
     for p, end in zip(placed[-2::-1], starts[:0:-1], strict=True):
         out = ew.where(ew.lt(position, end), p, out)
@@ -89,9 +94,9 @@ def _joined(parts: Sequence[Tensor], axis: int) -> Tensor:
 
 
 @dims
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     """Tensors of one shape joined along a new dimension."""
-    parts = list(tensors)
+    parts = tensors_of(tensors, "stack")
     if not parts:
         raise ShapeError("stack needs at least one tensor")
     shape = parts[0].lazy.shape
@@ -122,8 +127,7 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
             )
     out, start = [], 0
     for size in sizes:
-        ranges = [(start, start + size) if i == axis else (0, m) for i, m in enumerate(shape)]
-        out.append(shrink(x, ranges))
+        out.append(cut(x, axis, start, start + size))
         start += size
     return tuple(out)
 
@@ -154,9 +158,7 @@ def tensor_split(x: Tensor, indices_or_sections: int | Sequence[int], dim: int =
     else:
         ends = [int(i) for i in indices_or_sections]
     spans = [slice(a, b).indices(n)[:2] for a, b in pairwise([None, *ends, None])]
-    return tuple(
-        shrink(x, [(a, max(a, b)) if i == axis else (0, m) for i, m in enumerate(shape)]) for a, b in spans
-    )
+    return tuple([cut(x, axis, a, max(a, b)) for a, b in spans])
 
 
 def _split_along(name: str, axis_for: Callable[[int], int], least: int) -> Callable[..., tuple[Tensor, ...]]:
@@ -219,29 +221,29 @@ def atleast_3d(x: Tensor) -> Tensor:
     return _at_least(x, 3, 2 - min(len(x.lazy.shape), 2) if x.lazy.shape else 3)
 
 
-def hstack(tensors: Sequence[Tensor]) -> Tensor:
+def hstack(tensors: Sequence[Operand]) -> Tensor:
     """Tensors joined along dimension 1, or 0 where they have just that."""
-    parts = [atleast_1d(p) for p in tensors]
+    parts = [atleast_1d(p) for p in tensors_of(tensors, "hstack")]
     out: Tensor = cat(parts, 0 if parts and len(parts[0].lazy.shape) == 1 else 1)
     return out
 
 
-def vstack(tensors: Sequence[Tensor]) -> Tensor:
+def vstack(tensors: Sequence[Operand]) -> Tensor:
     """Tensors joined along dimension 0; vectors become rows."""
-    out: Tensor = cat([atleast_2d(p) for p in tensors], 0)
+    out: Tensor = cat([atleast_2d(p) for p in tensors_of(tensors, "vstack")], 0)
     return out
 
 
-def dstack(tensors: Sequence[Tensor]) -> Tensor:
+def dstack(tensors: Sequence[Operand]) -> Tensor:
     """Tensors joined along dimension 2, see :func:`atleast_3d`."""
-    out: Tensor = cat([atleast_3d(p) for p in tensors], 2)
+    out: Tensor = cat([atleast_3d(p) for p in tensors_of(tensors, "dstack")], 2)
     return out
 
 
-def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+def column_stack(tensors: Sequence[Operand]) -> Tensor:
     """Tensors joined along dimension 1; vectors become columns."""
-    parts = [p if len(p.lazy.shape) > 1 else apply(Op.RESHAPE, (p.lazy.size, 1), p) for p in tensors]
-    out: Tensor = cat(parts, 1)
+    parts = tensors_of(tensors, "column_stack")
+    out: Tensor = cat([p if len(p.lazy.shape) > 1 else along(p, 0, 2) for p in parts], 1)
     return out
 
 
@@ -251,19 +253,18 @@ def broadcast_shapes(*shapes: Any) -> Shape:
     return broadcast_shape("broadcast_shapes", *given) if given else ()
 
 
-def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+def broadcast_tensors(*tensors: Operand) -> tuple[Tensor, ...]:
     """The tensors expanded to their common shape."""
-    if not tensors:
-        return ()
-    shape = broadcast_shape("broadcast_tensors", *[x.lazy.shape for x in tensors])
-    return tuple(expand_to(x, shape) for x in tensors)
+    parts = tensors_of(tensors, "broadcast_tensors")
+    shape = broadcast_shape("broadcast_tensors", (), *[x.lazy.shape for x in parts])
+    return tuple([expand_to(x, shape) for x in parts])
 
 
-def block_diag(*tensors: Tensor) -> Tensor:
+def block_diag(*tensors: Operand) -> Tensor:
     """A matrix with the given ones (vectors are rows, numbers 1 x 1) along its diagonal, zeros elsewhere."""
-    blocks = [atleast_2d(x) for x in tensors]
+    blocks = [atleast_2d(x) for x in tensors_of(tensors, "block_diag")]
     if not blocks or any(len(b.lazy.shape) > 2 for b in blocks):
-        raise ShapeError(f"block_diag takes matrices, got shapes {[x.lazy.shape for x in tensors]}")
+        raise ShapeError(f"block_diag takes matrices, got shapes {[b.lazy.shape for b in blocks]}")
     width, left, rows = sum(b.lazy.shape[1] for b in blocks), 0, []
     for b in blocks:
         n = b.lazy.shape[1]
@@ -273,14 +274,14 @@ def block_diag(*tensors: Tensor) -> Tensor:
     return out
 
 
-def cartesian_prod(*tensors: Tensor) -> Tensor:
+def cartesian_prod(*tensors: Operand) -> Tensor:
     """All combinations of the elements of vectors, one row for each; a single vector stays as it is."""
-    if any(len(x.lazy.shape) != 1 for x in tensors) or not tensors:
-        raise ShapeError(f"cartesian_prod takes vectors, got shapes {[x.lazy.shape for x in tensors]}")
-    if len(tensors) == 1:
-        return apply(Op.RESHAPE, tensors[0].lazy.shape, tensors[0])
-    wide = meshgrid(*tensors, indexing="ij")
-    out: Tensor = stack([apply(Op.RESHAPE, (x.lazy.size,), x) for x in wide], 1)
+    lines = tensors_of(tensors, "cartesian_prod")
+    if any(len(x.lazy.shape) != 1 for x in lines) or not lines:
+        raise ShapeError(f"cartesian_prod takes vectors, got shapes {[x.lazy.shape for x in lines]}")
+    if len(lines) == 1:
+        return same(lines[0])
+    out: Tensor = stack([apply(Op.RESHAPE, (x.lazy.size,), x) for x in meshgrid(*lines, indexing="ij")], 1)
     return out
 
 
@@ -288,22 +289,17 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
     """For vectors of m, n, ... elements tensors of shape (m, n, ...), each of which varies along its own
     dimension. With ``indexing="xy"``, NumPy's default, the first two dimensions are exchanged.
     """
-    given = tensors[0] if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)) else tensors
+    listed = len(tensors) == 1 and isinstance(tensors[0], (list, tuple))
+    lines = tensors_of(tensors[0] if listed else tensors, "meshgrid")
     if indexing not in ("ij", "xy"):
-        raise ShapeError(f"meshgrid: indexing is 'ij' or 'xy', got {indexing!r}")
-    if any(len(x.lazy.shape) > 1 for x in given):
-        raise ShapeError(f"meshgrid takes vectors, got shapes {[x.lazy.shape for x in given]}")
-    axes = list(range(len(given)))
+        raise ArgumentError(f"meshgrid: indexing is 'ij' or 'xy', got {indexing!r}")
+    if any(len(x.lazy.shape) > 1 for x in lines):
+        raise ShapeError(f"meshgrid takes vectors, got shapes {[x.lazy.shape for x in lines]}")
+    axes = list(range(len(lines)))
     if indexing == "xy" and len(axes) > 1:
         axes[:2] = [1, 0]
-    shape = [1] * len(axes)
-    for x, axis in zip(given, axes, strict=True):
-        shape[axis] = x.lazy.size
-    lines = (
-        apply(Op.RESHAPE, tuple(n if i == axis else 1 for i, n in enumerate(shape)), x)
-        for x, axis in zip(given, axes, strict=True)
-    )
-    return tuple(expand_to(line, tuple(shape)) for line in lines)
+    laid = [along(x, axis, len(lines)) for x, axis in zip(lines, axes, strict=True)]
+    return broadcast_tensors(*laid)
 
 
 # ---- as methods
@@ -312,7 +308,7 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 _LEFT = object()  # stands for an argument that is left out, where None means something
 
 
-def _sequence(first: Any, others: Sequence[Any], dim: Any) -> tuple[list[Tensor], Any]:
+def _sequence(first: Any, others: Sequence[Any], dim: Any) -> tuple[list[Operand], Any]:
     """The tensors and dim of ``f([a, b], dim)`` or ``a.f(b, dim=dim)``."""
     if not isinstance(first, (list, tuple)):
         return [first, *others], 0 if dim is _LEFT else dim

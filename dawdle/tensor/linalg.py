@@ -21,7 +21,9 @@ from dawdle.tensor.core import (
     coerce,
     dims,
     expand_to,
+    operands,
     same,
+    tensors_of,
 )
 from dawdle.tensor.joining import stack
 from dawdle.tensor.reduce import sum as total
@@ -133,26 +135,31 @@ def _combined(added: Tensor, product: Tensor, beta: Scalar, alpha: Scalar) -> Te
     return ew.add(added if beta == 1 else ew.mul(added, beta), product)
 
 
+@operands("mat1", "mat2")
 def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """beta * x + alpha * mat1 @ mat2, for matrices; ``x`` broadcasts, and isn't looked at for beta 0."""
     return _combined(x, mm(mat1, mat2), beta, alpha)
 
 
+@operands("mat", "vec")
 def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """beta * x + alpha * mat @ vec, for a matrix and a vector; see :func:`addmm`."""
     return _combined(x, mv(mat, vec), beta, alpha)
 
 
+@operands("vec1", "vec2")
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """beta * x + alpha * outer(vec1, vec2); see :func:`addmm`."""
     return _combined(x, outer(vec1, vec2), beta, alpha)
 
 
+@operands("batch1", "batch2")
 def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """beta * x + alpha * bmm(batch1, batch2); see :func:`addmm`."""
     return _combined(x, bmm(batch1, batch2), beta, alpha)
 
 
+@operands("batch1", "batch2")
 def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha: Scalar = 1) -> Tensor:
     """beta * x + alpha * the sum of the matrices of bmm(batch1, batch2); see :func:`addmm`."""
     product: Tensor = total(bmm(batch1, batch2), 0)
@@ -224,11 +231,11 @@ def cross(x: Tensor, other: Operand, dim: int | None = None) -> Tensor:
     return out
 
 
-def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
+def multi_dot(tensors: Sequence[Operand]) -> Tensor:
     """The matrix product of several matrices, in the order that takes the fewest multiplications; the first
     and the last may be vectors.
     """
-    parts = list(tensors)
+    parts = tensors_of(tensors, "multi_dot")
     if not parts:
         raise ShapeError("multi_dot takes at least one matrix")
     ranks = [len(t.lazy.shape) for t in parts]
@@ -276,11 +283,12 @@ def _multiplied(parts: Sequence[Tensor], cut: dict[tuple[int, int], int]) -> Ten
     return done[0, len(parts) - 1]
 
 
-def chain_matmul(*matrices: Tensor) -> Tensor:
+def chain_matmul(*matrices: Operand) -> Tensor:
     """:func:`multi_dot` of the arguments."""
     return multi_dot(matrices)
 
 
+@operands("weight", "bias")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """``x @ weight + bias`` with a weight of shape (in, out), or ``x * weight + bias`` with a 1-dimensional
     one.

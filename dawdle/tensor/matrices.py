@@ -12,7 +12,7 @@ from dawdle.dtype import int64
 from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Dim, Operand, apply, axis_of, cast, coerce, dims
+from dawdle.tensor.core import Dim, Operand, apply, axis_of, cast, coerce, dims, operands
 from dawdle.tensor.decompositions import QR, inverse, pinv, qr, solve_triangular, svd, svdvals
 from dawdle.tensor.linalg import matmul
 from dawdle.tensor.movement import matrix_transpose
@@ -135,6 +135,7 @@ def lstsq(a: Tensor, b: Operand, rcond: float | None = None) -> Lstsq:
     return Lstsq(solution, residuals, matrix_rank(a, rtol=rcond), svdvals(a))
 
 
+@operands("factor")
 def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
     """x with ``a @ x = b``, given the Cholesky factor of ``a``."""
     lower = matrix_transpose(factor) if upper else factor

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dawdle.dtype import DType
-from dawdle.errors import DTypeError, ShapeError
+from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Dim, apply, axis_of, cast, constant, dims, to_float, widen
+from dawdle.tensor.core import Dim, apply, axis_of, cast, constant, dims, operands, to_float, widen
 from dawdle.tensor.indexing import checked, wrap_negative
 from dawdle.tensor.reduce import log_softmax, mean, shifted_logsumexp
 from dawdle.tensor.transcendental import rsqrt
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 
+@operands("weight", "bias", "mean", "invstd")
 def batchnorm(
     x: Tensor,
     weight: Tensor | None,
@@ -76,7 +77,7 @@ def _reduced(loss: Tensor, reduction: str, total: Tensor | None = None) -> Tenso
     if reduction == "none":
         return loss
     if reduction not in ("mean", "sum"):
-        raise ShapeError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
+        raise ArgumentError(f"reduction must be 'none', 'mean' or 'sum', got {reduction!r}")
     if reduction == "mean" and total is None:
         out: Tensor = loss.mean()
         return out
@@ -129,6 +130,7 @@ def _weighted(
     return _reduced(losses, reduction, scale.sum() if reduction == "mean" else None)
 
 
+@operands("target", "weight")
 def nll_loss(
     x: Tensor,
     target: Tensor,
@@ -148,6 +150,7 @@ def nll_loss(
     return _weighted(ew.neg(picked), target, weight, ignore_index, reduction)
 
 
+@operands("target", "weight")
 def cross_entropy(
     x: Tensor,
     target: Tensor,
@@ -239,6 +242,7 @@ def _rounded(x: Tensor, dtype: DType) -> Tensor:
     return cast(x, dtype) if dtype.is_float else x
 
 
+@operands("target")
 def sparse_categorical_crossentropy(
     x: Tensor,
     target: Tensor,

@@ -13,7 +13,7 @@ from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, rule
-from dawdle.tensor.core import Shape, apply, cast, composite, constant, widen
+from dawdle.tensor.core import Shape, apply, cast, composite, constant, operands, widen
 from dawdle.tensor.resample import area
 from dawdle.tensor.windows import Sizes, Windows, each, for_sizes, windows
 
@@ -331,6 +331,7 @@ def _spread_starts(sample: Tensor, size: int, count: int, k: int) -> Tensor:
 # ---- back to the places that a maximum came from
 
 
+@operands("indices")
 def max_unpool(
     x: Tensor,
     n: int,

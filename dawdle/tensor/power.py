@@ -5,14 +5,23 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dawdle.dtype import float64, int8, promote_scalar
 from dawdle.errors import DTypeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, rule
-from dawdle.tensor.core import Operand, Scalar, apply, cast, composite, constant, is_scalar, pair, widen
+from dawdle.tensor.core import (
+    Operand,
+    Scalar,
+    apply,
+    cast,
+    composite,
+    constant,
+    is_scalar,
+    number_of,
+    pair,
+    widen,
+)
 from dawdle.tensor.extended import pow_of
 from dawdle.tensor.transcendental import Parts, log, sqrt
 
@@ -31,7 +40,7 @@ def power(x: Operand, exponent: Operand) -> Tensor:
     and a negative number of Python's is refused (DTypeError).
     """
     if hasattr(x, "lazy") and is_scalar(exponent):
-        value: Scalar = exponent.item() if isinstance(exponent, np.generic) else exponent  # type: ignore[assignment]
+        value = number_of(exponent)
         return _static_power(cast(x, promote_scalar(x.lazy.dtype, value)), value)  # type: ignore[arg-type]
     a, b = pair("pow", x, exponent)
     if a.lazy.dtype.is_float:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from dawdle.dtype import DType, int64, promote, to_dtype
-from dawdle.errors import DTypeError, ShapeError
+from dawdle.dtype import DType, int64, to_dtype
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite
-from dawdle.tensor.core import Dim, apply, axes_of, cast, composite, dims, to_float, widen
+from dawdle.tensor.core import Dim, along, apply, axes_of, cast, composite, dims, to_float, widen
 from dawdle.tensor.transcendental import exp, log
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def not_empty(x: Tensor, axes: Sequence[int], what: str) -> None:
 def positions(x: Tensor, axis: int, dtype: DType = int64) -> Tensor:
     """The index along ``axis`` of each element, in a shape that broadcasts with ``x``."""
     shape = x.lazy.shape
-    wide = [1] * len(shape)
-    wide[axis] = shape[axis]
-    return apply(Op.RESHAPE, tuple(wide), type(x)._iota(shape[axis], dtype, x.lazy.device))
+    return along(type(x)._iota(shape[axis], dtype, x.lazy.device), axis, len(shape))
 
 
 def in_dtype(x: Tensor, dtype: object | None) -> Tensor:
@@ -201,7 +199,7 @@ def _moments(
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
-        raise ShapeError(f"{what}: pass either unbiased={unbiased} or correction={correction}")
+        raise ArgumentError(f"{what}: pass either unbiased={unbiased} or correction={correction}")
     taken = correction if correction is not None else 0 if unbiased is False else 1
     x, axes = to_float(x), axes_of(dim, x, what)
     wide, n = widen(x), count_of(x, axes)
@@ -242,7 +240,7 @@ def norm(
     """
     order = 2.0 if p in ("fro", None) else p
     if not isinstance(order, (int, float)):
-        raise ShapeError(
+        raise ArgumentError(
             f"norm: p must be a number or 'fro', got {p!r}; norms of matrices are in linalg.matrix_norm"
         )
     x, axes = to_float(in_dtype(x, dtype)), axes_of(dim, x, "norm")
@@ -340,13 +338,3 @@ def log_softmax(x: Tensor, dim: int = -1, dtype: object | None = None) -> Tensor
     wide = widen(x)
     shifted = ew.sub(wide, reduced(Op.AMAX, wide.detach(), axes, True))
     return cast(ew.sub(shifted, log(reduced(Op.SUM, exp(shifted), axes, True))), x.lazy.dtype)
-
-
-def common_dtype(tensors: Sequence[Tensor]) -> DType:
-    """The dtype that all of ``tensors`` promote to."""
-    if not tensors:
-        raise DTypeError("no tensors were given")
-    out = tensors[0].lazy.dtype
-    for t in tensors[1:]:
-        out = promote(out, t.lazy.dtype)
-    return out

@@ -11,18 +11,20 @@ from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import (
     Operand,
+    along,
     apply,
     axis_of,
     cast,
     coerce,
     constant,
+    cut,
     dims,
     expand_to,
     same,
     to_float,
     widen,
 )
-from dawdle.tensor.extrema import Selection, chosen, reversed_order
+from dawdle.tensor.extrema import Selection, chosen
 from dawdle.tensor.joining import cat
 from dawdle.tensor.reduce import finite, positions, summed, without
 from dawdle.tensor.transcendental import exp, log
@@ -57,7 +59,7 @@ def cummax(x: Tensor, dim: int) -> Selection:
     """The largest element so far along ``dim``, and the index of its latest occurrence, as a named tuple
     ``values, indices``. From the first NaN on it is NaN. The gradient goes to the element of the index.
     """
-    return _running(x, dim, "cummax")
+    return _running(x, dim, True, "cummax")
 
 
 @dims
@@ -65,19 +67,19 @@ def cummin(x: Tensor, dim: int) -> Selection:
     """The smallest element so far along ``dim``, and the index of its latest occurrence, as a named tuple
     ``values, indices``. From the first NaN on it is NaN. The gradient goes to the element of the index.
     """
-    return _running(x, dim, "cummin")
+    return _running(x, dim, False, "cummin")
 
 
-def _running(x: Tensor, dim: int, what: str) -> Selection:
+def _running(x: Tensor, dim: int, largest: bool, what: str) -> Selection:
     shape = x.lazy.shape
     axis = axis_of(dim, len(shape), what, shape)
     if not shape:
         return Selection(same(x), constant(x, 0, int64))
-    order = x.detach() if what == "cummax" else reversed_order(x.detach())
+    order = x.detach() if largest else ew.reversed_order(x.detach())
     top = apply(Op.SCAN, (Op.MAX, axis), order)
     attained = ew.bitor(ew.eq(order, top), ew.isnan(order))
     index = apply(Op.SCAN, (Op.MAX, axis), ew.where(attained, positions(x, axis), constant(x, 0, int64, ())))
-    return Selection(chosen(x, index, top if what == "cummax" else reversed_order(top), axis), index)
+    return Selection(chosen(x, index, top if largest else ew.reversed_order(top), axis), index)
 
 
 # ---- logcumsumexp
@@ -110,8 +112,7 @@ def _log_sums(x: Tensor) -> Tensor:
             break
         blocks = -(-n // BLOCK)
         ends = constant(x, -math.inf, shape=(rows, blocks * BLOCK - n))
-        cut = apply(Op.RESHAPE, (rows, blocks, BLOCK), cat([x, ends], 1))
-        inner = _log_sums_of_block(cut)
+        inner = _log_sums_of_block(apply(Op.RESHAPE, (rows, blocks, BLOCK), cat([x, ends], 1)))
         levels.append((inner, n))
         # the last block's total goes nowhere
         x = apply(Op.SLICE, ((0, rows, 1), (0, blocks - 1, 1), (BLOCK - 1, BLOCK, 1)), inner)
@@ -121,8 +122,7 @@ def _log_sums(x: Tensor) -> Tensor:
         rows, blocks, _ = inner.lazy.shape
         before = cat([constant(out, -math.inf, shape=(rows, 1)), out], 1)
         whole = _log_add(inner, apply(Op.RESHAPE, (rows, blocks, 1), before))
-        out = apply(Op.RESHAPE, (rows, blocks * BLOCK), whole)
-        out = apply(Op.SLICE, ((0, rows, 1), (0, n, 1)), out)
+        out = cut(apply(Op.RESHAPE, (rows, blocks * BLOCK), whole), 1, 0, n)
     return out
 
 
@@ -168,18 +168,13 @@ def diff(
     if not shape or n < 0:
         raise ShapeError(f"diff needs a dimension and n >= 0, got shape {shape} and n={n}")
     axis = axis_of(dim, len(shape), "diff", shape)
-    parts = [coerce(x, p) for p in (prepend, x, append) if p is not None]
+    parts = [p for p in (prepend, x, append) if p is not None]
     x = cat(parts, axis) if len(parts) > 1 else x
     for _ in range(min(n, x.lazy.shape[axis])):
         size = x.lazy.shape[axis]
-        later, earlier = _cut(x, axis, 1, size), _cut(x, axis, 0, max(size - 1, 0))
+        later, earlier = cut(x, axis, 1, size), cut(x, axis, 0, max(size - 1, 0))
         x = ew.bitxor(later, earlier) if x.lazy.dtype.is_bool else ew.sub(later, earlier)
     return same(x)
-
-
-def _cut(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    ranges = tuple([(start, stop, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.lazy.shape)])
-    return apply(Op.SLICE, ranges, x)
 
 
 @dims
@@ -205,13 +200,11 @@ def _areas(y: Tensor, x: Operand | None, dx: float, dim: int, what: str) -> tupl
         raise ShapeError(f"{what} needs a dimension to integrate along, got a 0-dimensional tensor")
     axis = axis_of(dim, len(shape), what, shape)
     n = shape[axis]
-    heights = ew.mul(ew.add(_cut(y, axis, min(n, 1), n), _cut(y, axis, 0, max(n - 1, 0))), 0.5)
+    heights = ew.mul(ew.add(cut(y, axis, min(n, 1), n), cut(y, axis, 0, max(n - 1, 0))), 0.5)
     if x is None:
         return ew.mul(heights, float(dx)), axis
     points = coerce(y, x)
     if len(points.lazy.shape) == 1:
-        wide = [1] * len(shape)
-        wide[axis] = points.lazy.size
-        points = apply(Op.RESHAPE, tuple(wide), points)
+        points = along(points, axis, len(shape))
     widths: Tensor = diff(points, 1, axis - len(shape))
     return ew.mul(heights, widths), axis

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from dawdle.dtype import int32, int64, promote
-from dawdle.errors import DTypeError, RangeError, ShapeError
+from dawdle.errors import ArgumentError, DTypeError, RangeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import (
@@ -23,8 +23,8 @@ from dawdle.tensor.core import (
     cast,
     coerce,
     constant,
+    cut,
     dims,
-    is_scalar,
     to_float,
     widen,
 )
@@ -48,7 +48,7 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
-    sorter: Tensor | None = None,
+    sorter: Operand | None = None,
 ) -> Tensor:
     """For each of ``values``, the first index at which it can be put into ``x``, sorted along its last
     dimension, so that it stays so; with ``right`` (or ``side="right"``) the last. NaN counts as largest.
@@ -57,11 +57,8 @@ def searchsorted(
     ``x``. int64, or int32 with ``out_int32``. Raises ShapeError for other shapes.
     """
     if side not in (None, "left", "right") or (side == "left" and right):
-        raise ShapeError(f"searchsorted: side must be 'left' or 'right', got {side!r} with right={right}")
-    wanted: Tensor = constant(x, values, shape=()) if is_scalar(values) else coerce(x, values)  # type: ignore[arg-type]
-    if is_scalar(values) and isinstance(values, float) and not x.lazy.dtype.is_float:
-        wanted = coerce(x, [values]).reshape()
-    x, wanted = x.detach(), wanted.detach()
+        raise ArgumentError(f"searchsorted: side must be 'left' or 'right', got {side!r} with right={right}")
+    x, wanted = x.detach(), coerce(x, values).detach()
     common = promote(x.lazy.dtype, wanted.lazy.dtype)
     shape, batch = wanted.lazy.shape, x.lazy.shape[:-1]
     if not x.lazy.shape or (batch and (len(shape) != len(batch) + 1 or shape[:-1] != batch)):
@@ -115,7 +112,7 @@ def bucketize(x: Tensor, boundaries: Operand, *, out_int32: bool = False, right:
 
 def isin(x: Tensor, test_elements: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
     """Whether each element is among ``test_elements`` (with ``invert``, whether not). NaN equals nothing."""
-    tests = constant(x, test_elements, shape=()) if is_scalar(test_elements) else coerce(x, test_elements)  # type: ignore[arg-type]
+    tests = coerce(x, test_elements)
     common = promote(x.lazy.dtype, tests.lazy.dtype)
     tests = apply(Op.RESHAPE, (tests.lazy.size,), cast(tests.detach(), common))
     found = _is_one_of(cast(x.detach(), common), tests)
@@ -258,7 +255,7 @@ def histogram(
     bins: int | Tensor | Sequence[float],
     *,
     range: tuple[float, float] | None = None,
-    weight: Tensor | None = None,
+    weight: Operand | None = None,
     density: bool = False,
 ) -> Histogram:
     """Counts of the elements in bins, or the sums of their ``weight``, and the edges of the bins, as a named
@@ -271,15 +268,16 @@ def histogram(
     edges = _edges(flat, bins, range) if isinstance(bins, int) else cast(coerce(flat, bins), flat.lazy.dtype)
     n = edges.lazy.size - 1
     place = ew.sub(searchsorted(edges, flat, right=True), 1)
-    top = apply(Op.SLICE, ((n, n + 1, 1),), edges)
-    place = ew.where(ew.eq(flat, top), n - 1, place)
-    part = constant(flat, 1.0) if weight is None else apply(Op.RESHAPE, flat.lazy.shape, weight.detach())
+    place = ew.where(ew.eq(flat, cut(edges, 0, n, n + 1)), n - 1, place)
+    part = constant(flat, 1.0)
+    if weight is not None:
+        part = apply(Op.RESHAPE, flat.lazy.shape, coerce(flat, weight).detach())
     # a NaN is put after all edges, in a bin that isn't there
     hist = apply(
         Op.SCATTER, (0, Op.ADD), constant(flat, 0.0, shape=(n,)), place, cast(part, flat.lazy.dtype)
     )
     if density:
-        widths = ew.sub(apply(Op.SLICE, ((1, n + 1, 1),), edges), apply(Op.SLICE, ((0, n, 1),), edges))
+        widths = ew.sub(cut(edges, 0, 1, n + 1), cut(edges, 0, 0, n))
         hist = ew.div(hist, ew.mul(hist.sum(), widths))
     return Histogram(hist, edges)
 
