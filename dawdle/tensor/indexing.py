@@ -341,9 +341,12 @@ def _fit(y: Tensor, shape: Shape, x: Tensor) -> Tensor:
 
 
 def _scattered(x: Tensor, key: Any, y: Tensor) -> Tensor:
-    places = getitem(apply(Op.RESHAPE, x.lazy.shape, type(x)._iota(x.lazy.size, None, x.lazy.device)), key)
+    places = getitem(numbered(x), key)
     y = _fit(y, places.lazy.shape, x)
     flat = [apply(Op.RESHAPE, (t.lazy.size,), t) for t in (x, places, y)]
     return apply(Op.RESHAPE, x.lazy.shape, apply(Op.SCATTER, (0, None), *flat))
 
 
+def numbered(x: Tensor) -> Tensor:
+    """Each element's place in the flattened tensor, int64."""
+    return apply(Op.RESHAPE, x.lazy.shape, type(x)._iota(x.lazy.size, None, x.lazy.device))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dawdle.errors import ShapeError
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
-from dawdle.tensor.core import Dim, Scalar, apply, axis_of, dims
+from dawdle.tensor.core import Dim, Scalar, apply, axis_of, cut, dims
 from dawdle.tensor.joining import cat
 from dawdle.tensor.movement import flip, pad_dims
 
@@ -27,7 +27,7 @@ def pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: Scalar | N
     if mode == "constant":
         return pad_dims(x, pairs, value or 0)
     if value is not None and value != 0:
-        raise ShapeError(f"pad: mode {mode!r} takes no value, got {value}")
+        raise ArgumentError(f"pad: mode {mode!r} takes no value, got {value}")
     x = pad_dims(x, [(min(low, 0), min(high, 0)) for low, high in pairs])
     for axis, (low, high) in enumerate(pairs):
         if low > 0 or high > 0:
@@ -51,33 +51,44 @@ def _pairs(x: Tensor, pad: Sequence[Any]) -> list[tuple[int, int]]:
 
 def _pad_from_itself(x: Tensor, axis: int, low: int, high: int, mode: str) -> Tensor:
     n = x.lazy.shape[axis]
-    limit = {"reflect": n - 1, "replicate": math.inf if n else 0, "circular": n}.get(mode)
-    if limit is None:
-        raise ShapeError(f"pad: mode {mode!r} is unknown; use constant, reflect, replicate or circular")
-    if max(low, high) > limit:
+    if mode not in SOURCES:
+        raise ArgumentError(f"pad: mode {mode!r} is unknown; use constant, {', '.join(SOURCES)}")
+    most, ends = SOURCES[mode]
+    if max(low, high) > most(n):
         raise ShapeError(
-            f"pad: ({low}, {high}) is too much for mode {mode!r} of a dimension of size {n}; at most {limit}"
+            f"pad: ({low}, {high}) is too much for mode {mode!r} of a dimension of {n}; at most {most(n)}"
         )
-
-    def part(start: int, stop: int) -> Tensor:
-        return apply(
-            Op.SLICE,
-            tuple((start, stop, 1) if i == axis else (0, m, 1) for i, m in enumerate(x.lazy.shape)),
-            x,
-        )
-
-    def edge(at: int, count: int) -> Tensor:
-        shape = tuple(count if i == axis else m for i, m in enumerate(x.lazy.shape))
-        return apply(Op.EXPAND, shape, part(at, at + 1))
-
-    if mode == "reflect":
-        pieces = [flip(part(1, low + 1), axis), x, flip(part(n - 1 - high, n - 1), axis)]
-    elif mode == "circular":
-        pieces = [part(n - low, n), x, part(0, high)]
-    else:
-        pieces = [edge(0, low), x, edge(n - 1, high)]
-    out: Tensor = cat(pieces, axis)
+    before, after = ends(x, axis, low, high)
+    out: Tensor = cat([before, x, after], axis)
     return out
+
+
+Ends = tuple["Tensor", "Tensor"]
+
+
+def _reflected(x: Tensor, axis: int, low: int, high: int) -> Ends:
+    last = x.lazy.shape[axis] - 1
+    return flip(cut(x, axis, 1, low + 1), axis), flip(cut(x, axis, last - high, last), axis)
+
+
+def _replicated(x: Tensor, axis: int, low: int, high: int) -> Ends:
+    shape = x.lazy.shape
+    first, last = cut(x, axis, 0, 1), cut(x, axis, shape[axis] - 1, shape[axis])
+    before, after = ((*shape[:axis], count, *shape[axis + 1 :]) for count in (low, high))
+    return apply(Op.EXPAND, before, first), apply(Op.EXPAND, after, last)
+
+
+def _wrapped(x: Tensor, axis: int, low: int, high: int) -> Ends:
+    n = x.lazy.shape[axis]
+    return cut(x, axis, n - low, n), cut(x, axis, 0, high)
+
+
+# mode -> (how many elements a side of n can get at the most, what both sides get)
+SOURCES: dict[str, tuple[Callable[[int], float], Callable[[Tensor, int, int, int], Ends]]] = {
+    "reflect": (lambda n: n - 1, _reflected),
+    "replicate": (lambda n: math.inf if n else 0, _replicated),
+    "circular": (lambda n: n, _wrapped),
+}
 
 
 @dims
@@ -105,9 +116,5 @@ def _rolled(x: Tensor, amount: int, axis: int) -> Tensor:
     if not n or not amount % n:
         return x
     at = n - amount % n
-    spans = (
-        tuple((*ends, 1) if i == axis else (0, m, 1) for i, m in enumerate(shape))
-        for ends in ((at, n), (0, at))
-    )
-    out: Tensor = cat([apply(Op.SLICE, span, x) for span in spans], axis)
+    out: Tensor = cat([cut(x, axis, at, n), cut(x, axis, 0, at)], axis)
     return out

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dawdle.dtype import DEFAULT_INT, float32, float64, to_dtype, uint32, uint64
-from dawdle.errors import ShapeError
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import no_grad
-from dawdle.tensor.core import apply, broadcast_shape, cast, constant, shape_args, widen
+from dawdle.tensor.core import apply, broadcast_shape, cast, constant, cut, shape_args, widen
 from dawdle.tensor.creation import float_dtype
 from dawdle.tensor.lanes import share
 from dawdle.tensor.sorting import argsort, topk
@@ -90,8 +90,8 @@ class Generator:
         return np.array([seed & 0xFFFFFFFF, (seed >> 32) & 0xFFFFFFFF, 0, 0], np.uint32)
 
     def bits(self, cls: type[Tensor], n: int, device: str) -> tuple[Tensor, Tensor]:
-        """Two tensors of ``n`` random uint32 words. The state moves on by ``n`` counters, inside of vmap by so
-        many for each element that gets others.
+        """Two tensors of ``n`` random uint32 words. The state moves on by ``n`` counters, inside of vmap by
+        so many for each element that gets others.
         """
         offset, count = share(n, device)
         state = self.state(cls, device)
@@ -145,7 +145,7 @@ def rand(
     sizes, kind = shape_args(shape, "rand"), float_dtype(dtype, "rand")
     high, low = _draw(cls, math.prod(sizes), device, generator)
     if kind.bits == 16:  # as many bits as the dtype holds, so that none rounds up to 1
-        digits = 8 if kind.name == "bfloat16" else 11
+        digits = kind.mantissa + 1
         out = cast(ew.mul(cast(ew.rshift(high, 32 - digits), float32), 2.0**-digits), kind)
     else:
         out = _unit(high, low, kind is float64)
@@ -288,7 +288,7 @@ def multinomial(
         _, index = topk(ew.where(ew.gt(weights, 0), waiting, math.inf), num_samples, -1, largest=False)
         return index
     sums = apply(Op.SCAN, (Op.ADD, len(shape) - 1), weights)
-    total = apply(Op.SLICE, (*[(0, n, 1) for n in shape[:-1]], (shape[-1] - 1, shape[-1], 1)), sums)
+    total = cut(sums, len(shape) - 1, shape[-1] - 1, shape[-1])
     options: dict[str, Any] = {"dtype": weights.lazy.dtype, "device": x.lazy.device, "generator": generator}
     at = ew.mul(rand(type(x), *shape[:-1], num_samples, 1, **options), total.unsqueeze(-1))
     found = _count(ew.le(sums.unsqueeze(-2), at))
@@ -366,7 +366,7 @@ def cauchy_(
 def geometric_(x: Tensor, p: float, generator: Generator | None = None) -> Tensor:
     """In place: how many trials, each with probability ``p``, the first success takes."""
     if not 0 < p < 1:
-        raise ShapeError(f"geometric_: the probability must be between 0 and 1, got {p}")
+        raise ArgumentError(f"geometric_: the probability must be between 0 and 1, got {p}")
     trials = ew.ceil(ew.div(_exponential(_drawn(x, generator)), -math.log1p(-p)))
     return filled(x, ew.maximum(trials, 1))
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dawdle.dtype import DType, int64
-from dawdle.errors import DTypeError, IndexingError, ShapeError
+from dawdle.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import (
     Operand,
     Scalar,
     Shape,
+    along,
     apply,
     axis_of,
     broadcast_shape,
@@ -25,22 +26,12 @@ from dawdle.tensor.core import (
     expand_to,
     is_scalar,
 )
-from dawdle.tensor.indexing import checked, getitem, index_tensor, replaced
+from dawdle.tensor.indexing import checked, getitem, index_tensor, numbered, replaced
+from dawdle.tensor.joining import atleast_1d
 from dawdle.tensor.movement import diagonal
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
-
-
-def in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The method that gives its tensor the value of ``function``, and returns it."""
-
-    def method(x: Tensor, *args: Any, **options: Any) -> Tensor:
-        return x._rebind(function(x, *args, **options))
-
-    method.__name__ = f"{function.__name__}_"
-    method.__doc__ = f"In place: see :func:`{function.__name__}`."
-    return method
 
 
 def _integers(index: Operand, what: str) -> None:
@@ -60,10 +51,6 @@ def _trimmed(x: Tensor, shape: Shape, axis: int, what: str) -> Tensor:
         tuple((0, a if i == axis else b, 1) for i, (a, b) in enumerate(zip(mine, shape, strict=True))),
         x,
     )
-
-
-def _at_least_1d(x: Tensor) -> Tensor:
-    return x if x.lazy.shape else apply(Op.RESHAPE, (1,), x)
 
 
 def _flat(x: Tensor) -> Tensor:
@@ -88,11 +75,11 @@ def gather(x: Tensor, dim: int, index: Operand) -> Tensor:
     IndexingError for an index out of range, as :func:`~dawdle.tensor.indexing.getitem`.
     """
     _integers(index, "gather")
-    x = _at_least_1d(x)
+    x = atleast_1d(x)
     axis = axis_of(dim, len(x.lazy.shape), "gather", x.lazy.shape)
     places = index_tensor(x, index, axis, "gather")
     shape = places.lazy.shape
-    places = _at_least_1d(places)
+    places = atleast_1d(places)
     out = apply(Op.GATHER, axis, _trimmed(x, places.lazy.shape, axis, "gather"), places)
     return apply(Op.RESHAPE, shape, out) if out.lazy.shape != shape else out
 
@@ -103,7 +90,7 @@ def take_along_dim(x: Tensor, index: Operand, dim: int | None = None) -> Tensor:
     ``dim``.
     """
     _integers(index, "take_along_dim")
-    index = coerce(x, index)
+    index = coerce(x, np.asarray(index) if is_scalar(index) else index)
     if dim is None:
         flat: Tensor = gather(_flat(x), 0, _flat(index))
         return flat
@@ -216,11 +203,11 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
 def _scatter(x: Tensor, dim: int, index: Operand, src: Operand, how: Op | None, what: str) -> Tensor:
     _integers(index, what)
     shape = x.lazy.shape
-    wide = _at_least_1d(x)
+    wide = atleast_1d(x)
     axis = axis_of(dim, len(wide.lazy.shape), what, shape)
-    places = _at_least_1d(index_tensor(wide, index, axis, what))
+    places = atleast_1d(index_tensor(wide, index, axis, what))
     area = places.lazy.shape
-    y = _trimmed(_at_least_1d(_values(x, src, area)), area, -1, what)
+    y = _trimmed(atleast_1d(_values(x, src, area)), area, -1, what)
     inner = _trimmed(wide, area, axis, what)
     out = apply(Op.SCATTER, (axis, how), inner, places, y)
     if out.lazy.shape != wide.lazy.shape:
@@ -238,7 +225,7 @@ def scatter(x: Tensor, dim: int, index: Operand, src: Operand, reduce: str | Non
     ``src`` may be a number. ``reduce`` is None, "add" or "multiply".
     """
     if reduce not in REDUCE:
-        raise ShapeError(f"scatter: reduce is 'add' or 'multiply', got {reduce!r}; see scatter_reduce")
+        raise ArgumentError(f"scatter: reduce is 'add' or 'multiply', got {reduce!r}; see scatter_reduce")
     return _scatter(x, dim, index, src, REDUCE[reduce], "scatter")
 
 
@@ -248,7 +235,6 @@ def scatter_add(x: Tensor, dim: int, index: Operand, src: Operand) -> Tensor:
     :func:`gather`.
     """
     return _scatter(x, dim, index, src, Op.ADD, "scatter_add")
-
 
 
 # reduce -> (combining op, the value that changes nothing)
@@ -277,11 +263,11 @@ def _reduced(
     x: Tensor, dim: int, index: Operand, src: Operand, reduce: str, include_self: bool, what: str
 ) -> Tensor:
     if reduce == "amin":
-        mirror = ew.neg if x.lazy.dtype.is_float else ew.invert
-        mirrored = mirror(_values(x, src, ()))
-        return mirror(_reduced(mirror(x), dim, index, mirrored, "amax", include_self, what))
+        mirrored = ew.reversed_order(_values(x, src, ()))
+        out = _reduced(ew.reversed_order(x), dim, index, mirrored, "amax", include_self, what)
+        return ew.reversed_order(out)
     if reduce not in COMBINED:
-        raise ShapeError(f"{what}: reduce is one of {', '.join(COMBINED)} and amin, got {reduce!r}")
+        raise ArgumentError(f"{what}: reduce is one of {', '.join(COMBINED)} and amin, got {reduce!r}")
     how, neutral = COMBINED[reduce]
     count = None
     if reduce == "mean" or not include_self:
@@ -308,16 +294,14 @@ def _spread(x: Tensor, dim: int, index: Operand, source: Operand, what: str) -> 
             words = f"a source of shape {values.lazy.shape} for slices of shape {tuple(area)}"
             raise ShapeError(f"{what}: {words}")
         values = expand_to(values, tuple(area))
-    wide = [1] * len(area)
-    wide[axis] = places.lazy.size
-    return axis, expand_to(apply(Op.RESHAPE, tuple(wide), places), tuple(area)), values
+    return axis, expand_to(along(places, axis, len(area)), tuple(area)), values
 
 
 def _sliced(
     x: Tensor, dim: int, index: Operand, source: Operand, how: Op | None, what: str
 ) -> Tensor:
     if not x.lazy.shape:
-        return apply(Op.RESHAPE, (), _sliced(_at_least_1d(x), dim, index, source, how, what))
+        return apply(Op.RESHAPE, (), _sliced(atleast_1d(x), dim, index, source, how, what))
     axis, places, values = _spread(x, dim, index, source, what)
     return apply(Op.SCATTER, (axis, how), x, places, values)
 
@@ -359,15 +343,10 @@ def index_put(
     key = tuple(slice(None) if i is None else i for i in indices)
     if not accumulate:
         return replaced(x, key, values)
-    places = getitem(_positions(x), key)
+    places = getitem(numbered(x), key)
     values = expand_to(_values(x, values, places.lazy.shape), places.lazy.shape)
     out = apply(Op.SCATTER, (0, Op.ADD), *map(_flat, (x, places, values)))
     return apply(Op.RESHAPE, x.lazy.shape, out)
-
-
-def _positions(x: Tensor) -> Tensor:
-    """Each element's place in the flattened tensor."""
-    return apply(Op.RESHAPE, x.lazy.shape, type(x)._iota(x.lazy.size, None, x.lazy.device))
 
 
 def put(x: Tensor, index: Operand, source: Operand, accumulate: bool = False) -> Tensor:
@@ -401,7 +380,7 @@ def slice_scatter(
 @dims
 def diagonal_scatter(x: Tensor, src: Operand, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``x`` with ``src`` in place of ``x.diagonal(offset, dim1, dim2)``."""
-    places: Tensor = diagonal(_positions(x), offset, dim1, dim2)
+    places: Tensor = diagonal(numbered(x), offset, dim1, dim2)
     values = _values(x, src, places.lazy.shape)
     if values.lazy.shape != places.lazy.shape:
         raise ShapeError(

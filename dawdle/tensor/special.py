@@ -171,8 +171,8 @@ def _lgamma(x: Tensor) -> Tensor:
 
 
 def _around_2(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """(lgamma(2 + t) with 2 + t as far from |x| as a whole number, the product of the factors of gamma between
-    the two, whether |x| is below 2 + t). Below 1/2 it is ``x`` itself, of either sign.
+    """(lgamma(2 + t) with 2 + t as far from |x| as a whole number, the product of the factors of gamma
+    between the two, whether |x| is below 2 + t). Below 1/2 it is ``x`` itself, of either sign.
     """
     small = ew.lt(ew.absolute(x), 0.5)
     size = ew.where(small, x, ew.absolute(x))

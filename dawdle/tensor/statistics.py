@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dawdle.dtype import int64
-from dawdle.errors import RangeError, ShapeError
+from dawdle.errors import ArgumentError, RangeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.arithmetic import clamp
@@ -187,7 +187,8 @@ def _shares(x: Tensor, q: Operand) -> Tensor:
 def _quantiles(x: Tensor, q: Operand, last: Tensor, interpolation: str) -> Tensor:
     """At the shares ``q`` of the way to ``last``, the place of the largest element (..., 1)."""
     if interpolation not in PLACES:
-        raise ShapeError(f"quantile: interpolation must be one of {', '.join(PLACES)}, got {interpolation!r}")
+        known = ", ".join(PLACES)
+        raise ArgumentError(f"quantile: interpolation must be one of {known}, got {interpolation!r}")
     n = x.lazy.shape[-1]
     axis = len(x.lazy.shape) - 1
     shares = _shares(x, q)

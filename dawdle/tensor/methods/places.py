@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dawdle.tensor import indexing
 from dawdle.tensor import scatter as places
-from dawdle.tensor.scatter import in_place
+from dawdle.tensor.operators import rebinding
 
 
 class Places:
@@ -20,15 +20,7 @@ class Places:
     nonzero, argwhere, one_hot = places.nonzero, places.argwhere, places.one_hot
     select_scatter, slice_scatter = places.select_scatter, places.slice_scatter
     diagonal_scatter, fill = places.diagonal_scatter, places.fill
-    scatter_, scatter_add_, scatter_reduce_ = (
-        in_place(places.scatter), in_place(places.scatter_add), in_place(places.scatter_reduce)
-    )  # fmt: skip
-    index_add_, index_copy_, index_fill_ = (
-        in_place(places.index_add), in_place(places.index_copy), in_place(places.index_fill)
-    )  # fmt: skip
-    index_reduce_, index_put_, put_ = (
-        in_place(places.index_reduce), in_place(places.index_put), in_place(places.put)
-    )  # fmt: skip
-    masked_scatter_, fill_ = (
-        in_place(places.masked_scatter), in_place(places.fill)
-    )  # fmt: skip
+    scatter_, scatter_add_, scatter_reduce_ = rebinding(scatter, scatter_add, scatter_reduce)
+    index_add_, index_copy_, index_fill_ = rebinding(index_add, index_copy, index_fill)
+    index_reduce_, index_put_, put_ = rebinding(index_reduce, index_put, put)
+    masked_scatter_, fill_ = rebinding(masked_scatter, fill)
