@@ -17,6 +17,7 @@ from dawdle.codegen.linear import (
     add,
     below,
     bounds,
+    difference,
     divisor,
     idiv,
     interval,
@@ -51,7 +52,7 @@ def less(a: Expr, b: Expr | int, known: Known | None = None) -> Expr:
     b = const(b) if isinstance(b, int) else b
     if not is_exact(a, known) or not is_exact(b, known):
         return FALSE if a is b else make(Op.CMPLT, (a, b), None, bool_)
-    return _less_zero(*terms_of(sub(a, b)), known) or make(Op.CMPLT, (a, b), None, bool_)
+    return _less_zero(*difference(a, b), known) or make(Op.CMPLT, (a, b), None, bool_)
 
 
 def _less_zero(terms: Terms, offset: int, known: Known | None) -> Expr | None:
@@ -107,7 +108,7 @@ def equal(a: Expr, b: Expr | int, known: Known | None = None) -> Expr:
     plain = TRUE if a is b else make(Op.CMPEQ, tuple(sorted((a, b), key=_by_key)), None, bool_)
     if not is_exact(a, known) or not is_exact(b, known):
         return plain
-    terms, offset = terms_of(sub(a, b))
+    terms, offset = difference(a, b)
     lo, hi = interval(terms, offset, known)
     step = math.gcd(*terms.values())
     if (lo is not None and lo > 0) or (hi is not None and hi < 0) or (step and offset % step):
@@ -151,8 +152,21 @@ def _conjuncts(conditions: Iterable[Expr], op: Op) -> list[Expr]:
     return list(dict.fromkeys(parts))
 
 
-def _decided(condition: Expr, known: Known | None) -> Expr:
-    """``condition`` once more, under what is known."""
+def _opposed(condition: Expr, others: list[Expr]) -> bool:
+    """Whether the opposite is among other conditions."""
+    return any(c.free == condition.free for c in others) and not_(condition) in others
+
+
+def _about(condition: Expr, known: Known) -> Known:
+    """What is known of ranges that a condition depends on. Without ranges there are loop variables."""
+    free = condition.free
+    return {x: i for x, i in known.items() if not (x.free and free and x.free.isdisjoint(free))}
+
+
+def _decided(condition: Expr, known: Known) -> Expr:
+    """``condition``, which is canonical, once more under what is known."""
+    if not known:
+        return condition
     for op, build in ((Op.CMPLT, less), (Op.CMPEQ, equal)):
         if _is_compare(condition, op):
             return build(condition.src[0], condition.src[1], known)
@@ -163,19 +177,26 @@ def facts(*conditions: Expr) -> dict[Expr, Interval]:
     """What the truth of all ``conditions`` says about bounds: a ``known`` for the other functions."""
     known: dict[Expr, Interval] = {}
     for part in _conjuncts(conditions, Op.AND):
-        compare = _is_compare(part, Op.CMPLT) or _is_compare(part, Op.CMPEQ)
-        if not compare or not all(map(is_exact, part.src)):
-            continue
-        terms, offset = terms_of(sub(part.src[0], part.src[1]))
-        if not terms:
-            continue
-        limits: Interval = (None, -offset - 1) if part.op is Op.CMPLT else (-offset, -offset)
-        if ordered(terms)[0][1] < 0:
-            terms, limits = {a: -k for a, k in terms.items()}, scaled(limits, -1)
-        if len(terms) > 1 or set(terms.values()) == {1}:
-            x = sum_of(terms, 0)
+        if part.fact is None:
+            part.fact = _fact(part) or False
+        if isinstance(part.fact, tuple):
+            x, limits = part.fact
             known[x] = meet(known.get(x, UNBOUNDED), limits)
     return known
+
+
+def _fact(part: Expr) -> tuple[Expr, Interval] | None:
+    """What the truth of one condition says about the bounds of what."""
+    compare = _is_compare(part, Op.CMPLT) or _is_compare(part, Op.CMPEQ)
+    if not compare or not all(map(is_exact, part.src)):
+        return None
+    terms, offset = difference(*part.src)
+    if not terms:
+        return None
+    limits: Interval = (None, -offset - 1) if part.op is Op.CMPLT else (-offset, -offset)
+    if ordered(terms)[0][1] < 0:
+        terms, limits = {a: -k for a, k in terms.items()}, scaled(limits, -1)
+    return (sum_of(terms, 0), limits) if len(terms) > 1 or set(terms.values()) == {1} else None
 
 
 def and_(*conditions: Expr) -> Expr:
@@ -183,8 +204,8 @@ def and_(*conditions: Expr) -> Expr:
     parts = sorted(_conjuncts(conditions, Op.AND), key=_by_key)
     for part in list(parts):
         others = [p for p in parts if p is not part]
-        verdict = _decided(part, facts(*others))
-        if verdict is FALSE or (part is not FALSE and not_(part) in others):
+        verdict = _decided(part, _about(part, facts(*others)))
+        if verdict is FALSE or (part is not FALSE and _opposed(part, others)):
             return FALSE
         if verdict is TRUE:
             parts = others
@@ -197,8 +218,8 @@ def or_(*conditions: Expr) -> Expr:
     for part in list(parts):
         others = [p for p in parts if p is not part]
         known = facts(*(n for n in map(not_, others) if _is_compare(n, Op.CMPLT)))
-        verdict = _decided(part, known)  # where the others are false
-        if verdict is TRUE or (part is not TRUE and not_(part) in others):
+        verdict = _decided(part, _about(part, known))  # where the others are false
+        if verdict is TRUE or (part is not TRUE and _opposed(part, others)):
             return TRUE
         if verdict is FALSE:
             parts = others

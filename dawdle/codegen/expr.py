@@ -58,7 +58,10 @@ class Range:
 class Expr:
     """One interned expression node. Make nodes with the functions below."""
 
-    __slots__ = ("__weakref__", "arg", "canonical", "dtype", "free", "lanes", "op", "src", "terms")
+    __slots__ = (
+        "__weakref__", "arg", "bounds", "canonical", "dtype", "fact", "free", "key", "lanes", "op", "src",
+        "tame", "terms",
+    )  # fmt: skip
     op: Op | X
     src: tuple[Expr, ...]
     arg: Any
@@ -66,7 +69,12 @@ class Expr:
     lanes: int
     free: frozenset[Range]  # the ranges it depends on and doesn't bind itself
     canonical: Expr | bool | None  # what the algebra simplifies it to, once known; True: to itself
-    terms: tuple[dict[Expr, int], int] | None  # a canonical index sum's coefficients and constant, once known
+    # what the algebra has found out about it, once known
+    terms: tuple[dict[Expr, int], int] | None  # a canonical index sum's coefficients and constant
+    bounds: tuple[int | None, int | None] | None  # of an index, over all values of its ranges
+    tame: bool | None  # whether it is made of ranges and loop variables only
+    key: str | None  # orders expressions by structure
+    fact: tuple[Expr, tuple[int | None, int | None]] | bool | None  # a condition's; False: it says nothing
 
     def __repr__(self) -> str:
         return format_expr(self)
@@ -84,7 +92,7 @@ def make(op: Op | X, src: tuple[Expr, ...], arg: Any, dtype: DType, lanes: int =
         return found
     node = Expr()
     node.op, node.src, node.arg, node.dtype, node.lanes = op, src, arg, dtype, lanes
-    node.canonical = node.terms = None
+    node.canonical = node.terms = node.bounds = node.tame = node.key = node.fact = None
     free = frozenset().union(*(s.free for s in src)) if src else frozenset()
     if op is X.RANGE:
         free = frozenset((arg,))

@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-import weakref
 from collections.abc import Callable, Mapping
 from itertools import combinations
 
-from dawdle.codegen.expr import INDEX, Expr, X, const, make
+from dawdle.codegen.expr import INDEX, Expr, X, const, make, walk
 from dawdle.lazy.ops import Op
 from dawdle.lazy.walk import postorder
 
@@ -28,10 +27,6 @@ Terms = dict[Expr, int]
 
 UNBOUNDED: Interval = (None, None)
 MAX_FACTORS = 8
-
-_keys: weakref.WeakKeyDictionary[Expr, str] = weakref.WeakKeyDictionary()
-_bounds: weakref.WeakKeyDictionary[Expr, Interval] = weakref.WeakKeyDictionary()
-_tame: weakref.WeakKeyDictionary[Expr, bool] = weakref.WeakKeyDictionary()
 
 
 def is_index(e: Expr) -> bool:
@@ -44,19 +39,15 @@ def is_index(e: Expr) -> bool:
 
 def order_key(e: Expr) -> str:
     """Text that orders expressions by structure, not address: every process generates the same code."""
-    stack = [e]
-    while stack:
-        n = stack[-1]
-        missing = [s for s in n.src if s not in _keys]
-        if missing:
-            stack.extend(missing)
-            continue
-        if n not in _keys:
-            text = f"{n.op!r} {n.arg!r} {n.dtype.name} {n.lanes} " + " ".join(_keys[s] for s in n.src)
-            names = ",".join(sorted(r.name for r in n.free))
-            _keys[n] = f"{names} {hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
-        stack.pop()
-    return _keys[e]
+    if e.key is None:
+        for n in walk([e], lambda n: n.key is not None):
+            if n.key is None:
+                below = " ".join(s.key or "" for s in n.src)
+                text = f"{n.op!r} {n.arg!r} {n.dtype.name} {n.lanes} {below}"
+                names = ",".join(sorted(r.name for r in n.free))
+                n.key = f"{names} {hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}"
+    assert e.key is not None
+    return e.key
 
 
 def _linear(e: Expr) -> bool:
@@ -78,6 +69,8 @@ def terms_of(e: Expr) -> tuple[Terms, int]:
         return dict(e.terms[0]), e.terms[1]
     if not _linear(e):
         return {e: 1}, 0
+    if e.op is Op.CONST:
+        return {}, e.arg
     weight = {e: 1}
     terms: Terms = {}
     offset = 0
@@ -119,17 +112,33 @@ def ordered(terms: Terms) -> list[tuple[Expr, int]]:
 
 def sum_of(terms: Terms, offset: int) -> Expr:
     """The canonical expression of a sum: large coefficients first, the constant last."""
-    terms, offset = _recombine({a: _wrap(k) for a, k in terms.items() if _wrap(k)}, offset)
+    terms, offset = _wrapped(terms, offset)
     total: Expr | None = None
     for atom, k in ordered(terms):
         term = atom if k == 1 else make(Op.MUL, (atom, const(k)), None, INDEX)
         total = term if total is None else make(Op.ADD, (total, term), None, INDEX)
     if total is None:
-        return const(_wrap(offset))
-    out = make(Op.ADD, (total, const(_wrap(offset))), None, INDEX) if _wrap(offset) else total
+        return const(offset)
+    out = make(Op.ADD, (total, const(offset)), None, INDEX) if offset else total
     if out.op is Op.ADD:
-        out.terms, out.canonical = (terms, _wrap(offset)), True
+        out.terms, out.canonical = (terms, offset), True
+    elif out.op is Op.MUL:
+        out.terms = terms, 0
     return out
+
+
+def _wrapped(terms: Terms, offset: int) -> tuple[Terms, int]:
+    """The terms that a sum's canonical expression has."""
+    terms, offset = _recombine({a: k for a, c in terms.items() if (k := _wrap(c))}, offset)
+    return terms, _wrap(offset)
+
+
+def difference(a: Expr, b: Expr) -> tuple[Terms, int]:
+    """The terms of a - b: those of :func:`sub`, without the expression."""
+    terms, offset = terms_of(a)
+    more, constant = terms_of(b)
+    _accumulate(terms, more, -1)
+    return _wrapped(terms, offset - constant)
 
 
 def divisor(e: Expr, op: Op) -> int:
@@ -297,17 +306,19 @@ def _leaf_bounds(e: Expr) -> Interval:
 
 def bounds(e: Expr, known: Known | None = None) -> Interval:
     """Inclusive bounds of an index expression over all values of its ranges; None where there is none."""
+    if not known and e.bounds is not None:
+        return e.bounds
     found: dict[Expr, Interval] = {}
-    order = below(e, lambda n: n.op in _BOUNDS and is_index(n) and (bool(known) or n not in _bounds))
+    order = below(e, lambda n: n.op in _BOUNDS and is_index(n) and (bool(known) or n.bounds is None))
     for n in order:
-        if not known and n in _bounds:
-            found[n] = _bounds[n]
+        if not known and n.bounds is not None:
+            found[n] = n.bounds
             continue
         ruled = n.op in _BOUNDS and is_index(n)
         i = _BOUNDS[n.op](*(found[s] for s in n.src)) if ruled else _leaf_bounds(n)
         found[n] = meet(i, known[n]) if known and n in known else i
         if not known:
-            _bounds[n] = i
+            n.bounds = i
     return found[e]
 
 
@@ -318,19 +329,23 @@ def interval(terms: Terms, offset: int, known: Known | None) -> Interval:
         lo, hi = scaled(bounds(a, known), k)
         total = _plus(total[0], lo), _plus(total[1], hi)
     if known and len(terms) > 1:
-        total = meet(total, known.get(sum_of(dict(terms), 0), UNBOUNDED))
-        opposite = known.get(sum_of({a: -k for a, k in terms.items()}, 0), UNBOUNDED)
-        total = meet(total, scaled(opposite, -1))
+        opposite = {a: -k for a, k in terms.items()}
+        for x, limits in known.items():
+            if x.terms is not None and x.terms[0] == terms:
+                total = meet(total, limits)
+            elif x.terms is not None and x.terms[0] == opposite:
+                total = meet(total, scaled(limits, -1))
     return _plus(total[0], offset), _plus(total[1], offset)
 
 
 def is_tame(e: Expr) -> bool:
     """Whether ``e`` is made of ranges and loop variables only."""
-    for n in [] if e in _tame else below(e, lambda n: n not in _tame and n.op in _TAME and is_index(n)):
-        if n not in _tame:
-            leaf = n.op in (X.RANGE, X.VAR, Op.CONST)
-            _tame[n] = leaf or (n.op in _TAME and is_index(n) and all(_tame[s] for s in n.src))
-    return _tame[e]
+    if e.tame is None:
+        for n in below(e, lambda n: n.tame is None and n.op in _TAME and is_index(n)):
+            if n.tame is None:
+                leaf = n.op in (X.RANGE, X.VAR, Op.CONST)
+                n.tame = leaf or (n.op in _TAME and is_index(n) and all(s.tame for s in n.src))
+    return bool(e.tame)
 
 
 def is_exact(e: Expr, known: Known | None = None) -> bool:
@@ -435,7 +450,7 @@ def mod(a: Expr, c: int, known: Known | None = None) -> Expr:
 def minimum(a: Expr, b: Expr | int, known: Known | None = None) -> Expr:
     """The lesser of the two."""
     b = const(b) if isinstance(b, int) else b
-    lo, hi = interval(*terms_of(sub(a, b)), known) if is_exact(a, known) and is_exact(b, known) else UNBOUNDED
+    lo, hi = interval(*difference(a, b), known) if is_exact(a, known) and is_exact(b, known) else UNBOUNDED
     if a is b or (hi is not None and hi <= 0):
         return a
     if lo is not None and lo >= 0:

@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 
 from dawdle.codegen import expr
-from dawdle.codegen.algebra import coefficient
+from dawdle.codegen.algebra import coefficient, terms_of
 from dawdle.codegen.expr import INDEX, Expr, Range, X, range_
 from dawdle.codegen.kernel import Kernel
 from dawdle.codegen.recipes.contraction import contract, find_contraction
@@ -49,11 +49,30 @@ def _collapse_outputs(k: Kernel) -> Kernel:
             for s in k.stores
         )
         if together and not {a, b} & scanned:
-            merged, ab = merge(k, a, b)
-            if not has_division_by(merged, ab):
-                k = merged
+            k = _merged(k, a, b)[0]
         i -= 1
     return k
+
+
+def _merged(k: Kernel, a: Range, b: Range) -> tuple[Kernel, Range | None]:
+    """``k`` with the two merged if no index divides the new range, and that; else ``k`` itself and None."""
+    # where a load is valid for one iteration only, its index can be divided and yet go through without a gap
+    loads = [e for e in k.exprs() if e.op is X.LOAD]
+    plain = {e.src[0] for e in loads if not any({a, b} & valid.free for valid in e.src[1:])}
+    if any(_jumps_between(index, a, b) for index in plain | {s.index for s in k.stores}):
+        return k, None
+    merged, ab = merge(k, a, b)
+    return (k, None) if has_division_by(merged, ab) else (merged, ab)
+
+
+def _jumps_between(index: Expr, a: Range, b: Range) -> bool:
+    """Whether a step of ``a`` is another than one step of ``b`` from its last iteration on: then dividing
+    the merged range remains. False also where it isn't plain to see.
+    """
+    terms, _ = terms_of(index)
+    outer, inner = terms.pop(range_(a), 0), terms.pop(range_(b), 0)
+    hidden = any(a in atom.free or b in atom.free for atom in terms)
+    return not hidden and min(a.extent, b.extent) > 1 and outer != inner * b.extent
 
 
 def _collapse_reduction(k: Kernel, ranges: tuple[Range, ...]) -> Kernel:
@@ -64,9 +83,8 @@ def _collapse_reduction(k: Kernel, ranges: tuple[Range, ...]) -> Kernel:
     while i >= 0:
         a, b = left[i], left[i + 1]
         if not any(a in o or b in o for o in others):
-            merged, ab = merge(k, a, b)
-            if not has_division_by(merged, ab):
-                k = merged
+            k, ab = _merged(k, a, b)
+            if ab is not None:
                 left[i : i + 2] = [ab]
         i -= 1
     return k
