@@ -16,7 +16,8 @@ from dawdle.errors import GradientError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_read
 from dawdle.tensor import Tensor
-from dawdle.tensor.autograd import DETACHED, Node, enable_grad, is_grad_enabled, pull, toposort
+from dawdle.tensor.autograd import DETACHED, Node, enable_grad, is_grad_enabled
+from dawdle.tensor.backpropagation import pull, toposort
 from dawdle.tensor.core import apply
 
 Argnums = int | Sequence[int]

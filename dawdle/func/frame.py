@@ -15,7 +15,8 @@ from typing import Any
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.runtime.trace import note_read
 from dawdle.tensor import Tensor
-from dawdle.tensor.autograd import DETACHED, Node, Parent, is_grad_enabled, pull, results_of, toposort
+from dawdle.tensor.autograd import DETACHED, Node, Parent, is_grad_enabled, results_of
+from dawdle.tensor.backpropagation import pull, toposort
 
 
 @dataclass(frozen=True)

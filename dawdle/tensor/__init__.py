@@ -27,7 +27,7 @@ from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_attribute, note_new, note_read
-from dawdle.tensor import autograd, elementwise, interop, movement, printing, reduce
+from dawdle.tensor import autograd, backpropagation, elementwise, interop, movement, printing, reduce
 from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
 from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to, fitting
 from dawdle.tensor.methods.activations import Activations
@@ -244,8 +244,8 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         finally:
             Tensor.training = saved
 
-    backward = autograd.backward
-    gradient = autograd.gradients
+    backward = backpropagation.backward
+    gradient = backpropagation.gradients
     no_grad = no_grad
     enable_grad = enable_grad
 

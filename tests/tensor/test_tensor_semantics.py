@@ -241,6 +241,7 @@ V, M, I, B = np.arange(1.0, 4), np.arange(9.0).reshape(3, 3), np.array([2, 0, 1]
     (lambda a, b: a.cross_entropy(b), (M, I)), (lambda a, b: a.nll_loss(I, b), (-M, V)),
     (lambda a, b: a.scaled_dot_product_attention(b, b, attn_mask=b[0] > 2), (B, B)),
     (lambda a, b: a.grid_sample(b, align_corners=True), (B[None], np.zeros((1, 2, 2, 2)))),
+    (lambda a, b: (a.requires_grad_() * 2).gradient(a, gradient=b)[0], (V, V)),
     (lambda a, b: a.histogram(bins=2, weight=b).hist, (V, V)), (lambda a, b: a.take_along_dim(b, 0), (V, I)),
 ])  # fmt: skip
 def test_further_operands_may_be_arrays(call, arrays):
