@@ -23,7 +23,8 @@ OUTPUT = Path(__file__).parent.parent / "docs" / "api"
 NOTE = "Generated from docstrings by `tools/api_reference.py`: don't edit."
 MODULES = (
     "dawdle", "dawdle.nn", "dawdle.nn.functional", "dawdle.nn.init", "dawdle.nn.optim", "dawdle.nn.data",
-    "dawdle.nn.state", "dawdle.func", "dawdle.random", "dawdle.onnx", "dawdle.errors",
+    "dawdle.nn.state", "dawdle.linalg", "dawdle.func", "dawdle.array_api", "dawdle.random", "dawdle.onnx",
+    "dawdle.errors",
 )  # fmt: skip
 
 
@@ -64,7 +65,8 @@ def members(cls: type) -> Iterator[tuple[str, Any]]:
     for name, value in vars(cls).items():
         function = getattr(value, "__func__", value)
         documented = function.__doc__ and (callable(function) or isinstance(value, property))
-        if documented and not name.startswith("_"):
+        borrowed = cls is not Tensor and getattr(function, "__module__", cls.__module__) != cls.__module__
+        if documented and not borrowed and not name.startswith("_"):
             yield name, function
 
 
@@ -86,10 +88,20 @@ def public(module: ModuleType) -> dict[str, Any]:
     return {n: v for n, v in found.items() if callable(v) and v is not Tensor}
 
 
+def is_method(name: str, function: Any) -> bool:
+    """Whether a function is a method of Tensor under the same name."""
+    return getattr(function, "__wrapped__", function) is inspect.getattr_static(Tensor, name, None)
+
+
 def module_page(name: str) -> str:
     module = importlib.import_module(name)
     things = public(module)
     lines = [f"# {name}", "", NOTE, "", inspect.getdoc(module) or "", ""]
+    methods = [title for title, thing in things.items() if is_method(title, thing)]
+    if methods:
+        named = ", ".join(f"`{title}`" for title in sorted(methods))
+        lines += [f"Methods of [Tensor](tensor.md) that are functions too: {named}.", ""]
+    things = {title: thing for title, thing in things.items() if title not in methods}
     for title, thing in sorted(things.items(), key=lambda item: item[0].lower()):
         one = class_lines(title, thing) if inspect.isclass(thing) else None
         lines += one or described(title + signature(thing), thing)
