@@ -194,6 +194,6 @@ def find(name: str, domain: str, opset: int) -> Operator | None:
     return versions.get(max((since for since in versions if since <= opset), default=0))
 
 
-def known() -> list[tuple[str, str, int]]:
+def operators() -> list[tuple[str, str, int]]:
     """(domain, name, since) of every registered operator."""
     return sorted((*key, since) for key, versions in _operators.items() for since in versions)

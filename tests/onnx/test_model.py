@@ -287,6 +287,13 @@ def test_the_newest_version_that_the_opset_has():
     assert find("Clip", "", 28) is find("Clip", "", 11)
 
 
+def test_operators_are_listed():
+    listed = dawdle.onnx.operators()
+    some = {("", "Conv", 1), ("", "Clip", 6), ("", "Clip", 11), ("ai.onnx.ml", "LabelEncoder", 1)}
+    assert some <= set(listed)
+    assert listed == sorted(listed) and len(listed) > 200
+
+
 def test_errors_name_the_node():
     with pytest.raises(ShapeError, match="Add 'plus': add: shapes"):
         load([node("Add", ["a", "b"], ["y"], "plus")], [port("a"), port("b", shape=["m"])],
