@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dawdle.dtype import DType, float32
 from dawdle.errors import ModelError
 from dawdle.onnx.graph import Cell, Graph, Step
 from dawdle.onnx.registry import DOMAINS, Node, find
-from dawdle.onnx.values import ELEMENT_TYPES, HostArray, Value
+from dawdle.onnx.values import ELEMENT_TYPES, HostArray, Value, tensor_dtype
 from dawdle.onnx.weights import Files, from_array, package, read_tensor
 from dawdle.tensor import Tensor
 
@@ -47,7 +48,8 @@ class Assembler:
         steps: list[Step] = []
         for node in proto.node:
             steps.append(self._step(node, opsets, given or {}, steps))
-        return Graph(inputs, outputs, constants, steps)
+        declared = tuple(map(_declared, proto.output))
+        return Graph(inputs, outputs, constants, steps, declared=declared)
 
     def _constant(self, proto: Any) -> Cell:
         return Cell(partial(read_tensor, proto, self._files), True)
@@ -183,6 +185,13 @@ def _derivation(attributes: Mapping[str, Any], before: Sequence[Step]) -> Graph:
             steps.append(replace(step, forgets=(), folded=None))
             needed |= step.uses()
     return Graph(tuple(inputs), (wanted,), {}, steps[::-1])
+
+
+def _declared(proto: Any) -> tuple[DType, tuple[int, ...]]:
+    """The dtype and shape of a ValueInfoProto; float32 and 0 where it doesn't say."""
+    tensor = proto.type.tensor_type
+    kind = tensor_dtype(tensor.elem_type) if tensor.elem_type else None
+    return kind or float32, tuple(max(d.dim_value, 0) for d in tensor.shape.dim)
 
 
 def _opsets(imports: Any) -> dict[str, int]:

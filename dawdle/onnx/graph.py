@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 
+from dawdle.dtype import DType
 from dawdle.errors import DawdleError, DTypeError, ModelError
 from dawdle.onnx.registry import Node, Operator
 from dawdle.onnx.values import HOST, HostArray, Value, scalar, settled
@@ -222,7 +223,8 @@ def _locate(error: DawdleError, node: Node) -> None:
 class Graph:
     """Steps in the order of a model's nodes. ``free`` are the names it takes from the graph around it.
 
-    A function's outputs that no step gives (``partial``) are absent.
+    A function's outputs that no step gives (``partial``) are absent. ``declared`` are the outputs' dtypes and
+    shapes, with 0 for sizes that aren't said.
     """
 
     inputs: tuple[str, ...]
@@ -230,6 +232,7 @@ class Graph:
     constants: dict[str, Cell]
     steps: list[Step]
     partial: bool = False
+    declared: tuple[tuple[DType, tuple[int, ...]], ...] = ()
     free: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:

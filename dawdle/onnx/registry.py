@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
+from dawdle.dtype import DType
 from dawdle.errors import ModelError
 from dawdle.onnx.values import Value, on_host
 from dawdle.runtime.trace import recording
@@ -23,6 +24,7 @@ class Graph(Protocol):
 
     inputs: Sequence[str]
     outputs: Sequence[str]
+    declared: Sequence[tuple[DType, tuple[int, ...]]]
 
     def run(self, bindings: Mapping[str, Value], around: Any, device: str) -> list[Value]: ...
 

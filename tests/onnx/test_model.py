@@ -448,6 +448,21 @@ def test_many_rounds_are_the_same_kernels(rounds, device, monkeypatch):
         assert len(built) < 10
 
 
+def test_a_loop_of_no_rounds_gives_empty_outputs_of_its_dtypes():
+    results = {"c": "go", "i": "number", "w": "row"}
+    body = helper.make_graph(
+        [node("Identity", [name], [result]) for name, result in results.items()],
+        "body", [port("i", INT64, []), port("c", BOOL, [])],
+        [port("go", BOOL, []), port("number", INT64, []), port("row", shape=[2, "m"])])  # fmt: skip
+    outputs = [port("numbers", INT64, None), port("rows", shape=None)]
+    model = load([node("Loop", ["n", ""], ["numbers", "rows"], body=body)],
+                 [port("n", INT64, []), port("w", shape=[2, 3])], outputs)  # fmt: skip
+    numbers, rows = model(0, np.zeros((2, 3), np.float32))
+    assert (numbers.dtype, numbers.shape) == (int64, (0,))
+    assert (rows.dtype, rows.shape) == (float32, (0, 2, 0))
+    assert model(2, np.zeros((2, 3), np.float32))["rows"].shape == (2, 2, 3)
+
+
 # ---- jit and placement
 
 

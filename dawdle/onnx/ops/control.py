@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
-from dawdle.dtype import bool_, int64
+from dawdle.dtype import DType, bool_, int64
 from dawdle.errors import ModelError, ShapeError
 from dawdle.onnx.graph import moved, place_of, tensors
 from dawdle.onnx.ops.common import axis
@@ -42,7 +42,8 @@ def loop(node: Node, trips: Value, condition: Value, *state: Value) -> tuple[Val
         carried = results[: len(state)]
         for column, value in zip(gathered, results[len(state) :], strict=True):
             column.append(value)
-    return (*carried, *[stacked(node, column, 0) for column in gathered])
+    kinds = body.declared[1 + len(state) :]
+    return (*carried, *[stacked(node, c, 0, kind) for c, kind in zip(gathered, kinds, strict=True)])
 
 
 def computed(values: Sequence[Value]) -> None:
@@ -52,13 +53,15 @@ def computed(values: Sequence[Value]) -> None:
         Tensor.realize(*found)
 
 
-def stacked(node: Node, values: Sequence[Value], dim: int) -> Value:
-    """Tensors of one shape along a new axis."""
+def stacked(node: Node, values: Sequence[Value], dim: int, kind: tuple[DType, tuple[int, ...]]) -> Value:
+    """Tensors of one shape along a new axis; ``kind`` is their dtype and shape if there are none."""
     found = [v for v in values if isinstance(v, Tensor)]
     if len(found) < len(values):
         raise ModelError(f"{node}: only tensors can be gathered from round to round")
     if not found:
-        return Tensor.zeros(0, device=node.device)
+        dtype, shape = kind
+        at = axis(dim, len(shape) + 1, node)
+        return Tensor.zeros(*shape[:at], 0, *shape[at:], dtype=dtype, device=node.device)
     place = place_of(found, node.target)
     return Tensor.stack([_at(v, place) for v in found], dim=dim)
 
@@ -83,7 +86,8 @@ def scan_batches(node: Node, lengths: Value, *values: Value) -> tuple[Value, ...
         columns = columns or [[] for _ in results]
         for column, value in zip(columns, results, strict=True):
             column.append(value)
-    return tuple(stacked(node, column, 0) for column in columns)
+    kinds = node.graph("body").declared
+    return tuple(stacked(node, c, 0, kind) for c, kind in zip(columns, kinds, strict=True))
 
 
 @operator("Scan", since=9, host=None, pure=False)
@@ -132,7 +136,8 @@ def _scanned(
     prepended = out_directions or [0] * len(outputs)
     columns = [c[::-1] if back else c for c, back in zip(outputs, prepended, strict=True)]
     new_axes = out_axes or [0] * len(outputs)
-    return (*state, *[stacked(node, c, a) for c, a in zip(columns, new_axes, strict=True)])
+    found = zip(columns, new_axes, body.declared[states:], strict=True)
+    return (*state, *[stacked(node, c, a, kind) for c, a, kind in found])
 
 
 def _part(x: Tensor, dim: int, at: int, n: int) -> Tensor:

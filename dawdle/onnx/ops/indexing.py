@@ -167,4 +167,5 @@ def array_feature_extractor(node: Node, x: Tensor, index: Tensor) -> Tensor:
 
 @operator("Det")
 def determinant(node: Node, x: Tensor) -> Tensor:
-    return x.det()
+    out: Tensor = x.det()
+    return out
