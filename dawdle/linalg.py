@@ -11,16 +11,10 @@ from typing import TYPE_CHECKING
 
 from dawdle.tensor.decompositions import (
     cholesky,
-    det,
     eigh,
     eigvalsh,
-    inverse,
-    logdet,
     pinv,
     qr,
-    slogdet,
-    solve,
-    solve_triangular,
     svd,
     svdvals,
 )
@@ -31,6 +25,7 @@ from dawdle.tensor.lu import lu
 from dawdle.tensor.matrices import cond, lstsq, matrix_norm, matrix_rank, norm, vector_norm
 from dawdle.tensor.movement import diagonal as _diagonal
 from dawdle.tensor.movement import matrix_transpose
+from dawdle.tensor.solving import det, inverse, logdet, slogdet, solve, solve_triangular
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor

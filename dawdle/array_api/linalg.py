@@ -10,7 +10,8 @@ from dawdle.array_api.products import matmul, matrix_transpose, tensordot, vecdo
 from dawdle.dtype import DType
 from dawdle.errors import ShapeError
 from dawdle.tensor import Tensor
-from dawdle.tensor.decompositions import QR, SVD, Eigh, Slogdet
+from dawdle.tensor.decompositions import QR, SVD, Eigh
+from dawdle.tensor.solving import Slogdet
 
 __all__ = [
     "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul", "matrix_norm",

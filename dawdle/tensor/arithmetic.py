@@ -9,9 +9,7 @@ import numpy as np
 
 from dawdle.dtype import bool_, float64, int32
 from dawdle.errors import ArgumentError, DTypeError
-from dawdle.lazy import build
 from dawdle.lazy.ops import Op
-from dawdle.runtime.trace import note_read
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import reduce
 from dawdle.tensor.autograd import Composite, Node, rule
@@ -25,6 +23,7 @@ from dawdle.tensor.core import (
     composite,
     constant,
     expand_to,
+    on_host,
     pair,
     same,
     to_float,
@@ -63,20 +62,19 @@ def _fmod_gradient(n: Node, g: Tensor) -> Parts:
 
 def gcd(x: Tensor, other: Operand) -> Tensor:
     """Greatest common divisor of integers, on the host, by NumPy. Raises DTypeError for other dtypes."""
-    return _on_host(np.gcd, x, other)
+    return _of_integers(np.gcd, x, other)
 
 
 def lcm(x: Tensor, other: Operand) -> Tensor:
     """Least common multiple of integers, on the host, by NumPy. Raises DTypeError for other dtypes."""
-    return _on_host(np.lcm, x, other)
+    return _of_integers(np.lcm, x, other)
 
 
-def _on_host(function: np.ufunc, x: Tensor, other: Operand) -> Tensor:
+def _of_integers(function: np.ufunc, x: Tensor, other: Operand) -> Tensor:
     a, b = pair(function.__name__, x, other)
     if not a.lazy.dtype.is_int:
         raise DTypeError(f"{function.__name__} takes integers, got {a.lazy.dtype.name}; cast the operands")
-    note_read(a, b)
-    return a._new(build.custom(function, a.lazy, b.lazy, shape=a.lazy.shape, dtype=a.lazy.dtype))
+    return on_host(function, a.lazy.shape, a, b)
 
 
 # ---- signs and scales

@@ -62,6 +62,17 @@ BUILD: dict[Op, Callable[..., LazyBuffer]] = {
 }
 
 
+def on_host(
+    function: Callable[..., Any], shape: Shape, *operands: Tensor, dtype: DType | None = None
+) -> Tensor:
+    """``function`` of the operands' arrays, called on the host when the value is needed: an array of
+    ``shape`` and ``dtype`` (the first operand's by default). No gradient flows through it.
+    """
+    note_read(*operands)
+    lazies = [t.lazy for t in operands]
+    return operands[0]._new(build.custom(function, *lazies, shape=shape, dtype=dtype or lazies[0].dtype))
+
+
 def same(x: Tensor) -> Tensor:
     """Another handle on the value of ``x``, in the same place among recorded operations."""
     note_read(x)

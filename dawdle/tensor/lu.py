@@ -9,11 +9,11 @@ from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import lapack
 from dawdle.tensor.autograd import Composite, Node, rule
-from dawdle.tensor.core import apply, cast, composite, expand_to
-from dawdle.tensor.decompositions import matrices, on_diagonal, on_host, solution, solve_triangular
+from dawdle.tensor.core import apply, cast, composite, expand_to, on_host
 from dawdle.tensor.joining import cat
 from dawdle.tensor.linalg import matmul
 from dawdle.tensor.movement import matrix_transpose, tril, triu
+from dawdle.tensor.solving import Parts, matrices, on_diagonal, solution, solve_triangular
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -65,7 +65,7 @@ def _factors(packed: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @rule(Composite.LU, output=True)
-def _lu_gradient(n: Node, g: Tensor) -> tuple[Tensor | None, ...]:
+def _lu_gradient(n: Node, g: Tensor) -> Parts:
     lower, upper = (matrix_transpose(t) for t in _factors(n.y(g)))  # L^T is upper, U^T lower triangular
     inner = ew.add(tril(matmul(lower, tril(g, -1)), -1), triu(matmul(triu(g), upper)))
     kinds = (lapack.solve_upper, lapack.solve_lower)

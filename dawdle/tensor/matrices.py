@@ -6,18 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from dawdle.dtype import int64
 from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import Dim, Operand, apply, axis_of, cast, coerce, dims, operands
-from dawdle.tensor.decompositions import QR, inverse, pinv, qr, solve_triangular, svd, svdvals
+from dawdle.tensor.decompositions import QR, pinv, qr, svd, svdvals, tolerance
 from dawdle.tensor.linalg import matmul
 from dawdle.tensor.movement import matrix_transpose
 from dawdle.tensor.reduce import norm as vector_norm_of
 from dawdle.tensor.reduce import sum as total
+from dawdle.tensor.solving import inverse, solve_triangular
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -96,13 +95,6 @@ def cond(x: Tensor, p: Order = None) -> Tensor:
     return out
 
 
-def _tolerance(x: Tensor, rtol: float | None, atol: float) -> float:
-    """The relative tolerance for singular values."""
-    if rtol is not None:
-        return rtol
-    return max(x.lazy.shape[-2:]) * float(np.finfo(x.lazy.dtype.compute).eps) if atol == 0 else 0.0
-
-
 def matrix_rank(x: Tensor, *, rtol: float | None = None, atol: float = 0.0) -> Tensor:
     """The number of singular values above the larger of ``atol`` and ``rtol`` times the largest, int64; the
     default as of :func:`pinv`.
@@ -110,7 +102,7 @@ def matrix_rank(x: Tensor, *, rtol: float | None = None, atol: float = 0.0) -> T
     values = svdvals(x).detach()
     if not values.lazy.shape[-1]:
         return cast(total(values, -1), int64)
-    limit = ew.maximum(ew.mul(values.amax(-1, True), _tolerance(x, rtol, atol)), atol)
+    limit = ew.maximum(ew.mul(values.amax(-1, True), tolerance(x, rtol, atol)), atol)
     out: Tensor = total(ew.gt(values, limit), -1)
     return out
 

@@ -14,11 +14,9 @@ import numpy as np
 
 from dawdle.dtype import Array, int32, int64, uint8
 from dawdle.errors import ShapeError
-from dawdle.lazy import build
 from dawdle.lazy.ops import Op
-from dawdle.runtime.trace import note_read
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import apply, axis_of, cast, constant, dims, expand_to, same, widen
+from dawdle.tensor.core import apply, axis_of, cast, constant, dims, expand_to, on_host, same, widen
 from dawdle.tensor.extrema import Selection, argmax, argmin
 from dawdle.tensor.reduce import positions, without
 
@@ -106,15 +104,10 @@ def _counted(x: Tensor, axis: int, descending: bool, start: int, stop: int) -> T
     n = shape[axis]
     lead, tail = shape[:axis], shape[axis + 1 :]
     key = _comparable(x)
-    mine = apply(Op.RESHAPE, (*lead, n, 1, *tail), key)
-    other = apply(Op.RESHAPE, (*lead, 1, n, *tail), key)
     square = (*lead, n, n, *tail)
-    mine, other = expand_to(mine, square), expand_to(other, square)
-    place = positions(x, axis, int32)
-    wide = [1] * (len(tail) + 2)
-    earlier = ew.lt(
-        apply(Op.RESHAPE, (*wide[:1], n, *wide[2:]), place), apply(Op.RESHAPE, (n, *wide[1:]), place)
-    )
+    mine = expand_to(apply(Op.RESHAPE, (*lead, n, 1, *tail), key), square)
+    other = expand_to(apply(Op.RESHAPE, (*lead, 1, n, *tail), key), square)
+    earlier = ew.lt(positions(mine, axis + 1, int32), positions(mine, axis, int32))
     before = ew.bitor(
         ew.gt(other, mine) if descending else ew.lt(other, mine), ew.bitand(ew.eq(other, mine), earlier)
     )
@@ -134,10 +127,9 @@ def ordered(x: Tensor, axis: int, start: int, stop: int, descending: bool = Fals
         return (argmax if descending else argmin)(x, axis, True)
     if shape[axis] <= COUNTED.get(x.lazy.device, COUNTED_ELSEWHERE):
         return _counted(x, axis, descending, start, stop)
-    note_read(x)
     function = HostOrder(axis - len(shape), descending, start, stop)
     result = (*shape[:axis], stop - start, *shape[axis + 1 :])
-    return x._new(build.custom(function, x.lazy, shape=result, dtype=int64))
+    return on_host(function, result, x, dtype=int64)
 
 
 def selected(x: Tensor, axis: int, index: Tensor, keepdim: bool = True) -> Selection:

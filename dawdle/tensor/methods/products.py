@@ -12,6 +12,7 @@ from dawdle.tensor import (
     matrices,
     pooling,
     resample,
+    solving,
 )
 from dawdle.tensor import normalize as normalization
 
@@ -27,11 +28,11 @@ class Products:
     )  # fmt: skip
     einsum, tensordot = staticmethod(einsum.einsum), einsum.tensordot
     scaled_dot_product_attention = attention.scaled_dot_product_attention
-    solve, triangular_solve, lstsq = decompositions.solve, decompositions.triangular_solve, matrices.lstsq
+    solve, triangular_solve, lstsq = solving.solve, solving.triangular_solve, matrices.lstsq
     solve_triangular, inverse, pinverse = (
-        decompositions.solve_triangular, decompositions.inverse, decompositions.pinv
+        solving.solve_triangular, solving.inverse, decompositions.pinv
     )  # fmt: skip
-    det, slogdet, logdet = decompositions.det, decompositions.slogdet, decompositions.logdet
+    det, slogdet, logdet = solving.det, solving.slogdet, solving.logdet
     cholesky, cholesky_solve, cholesky_inverse = (
         decompositions.cholesky, matrices.cholesky_solve, matrices.cholesky_inverse
     )  # fmt: skip
