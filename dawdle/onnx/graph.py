@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from dawdle.dtype import DType
 from dawdle.errors import DawdleError, DTypeError, ModelError
 from dawdle.onnx.registry import Node, Operator
-from dawdle.onnx.values import HOST, HostArray, Value, scalar, settled
+from dawdle.onnx.values import HOST, HostArray, Value, placed, scalar, settled
 from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
@@ -66,13 +66,10 @@ def known_number(place: Cell | None) -> bool:
 
 
 def moved(value: Value, device: str) -> Value:
-    """A value, or each of a sequence, on another device. Only what is known on the host ever moves."""
+    """A value, or each of a sequence, on another device: see :func:`placed`."""
     if isinstance(value, list):
         return [moved(v, device) for v in value]
-    if not isinstance(value, Tensor) or value.device == device:
-        return value
-    with recording(None) if value.device == HOST else nullcontext():
-        return value.to(device).realize()
+    return placed(value, device) if isinstance(value, Tensor) else value
 
 
 class Scope:

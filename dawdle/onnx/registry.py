@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dawdle.dtype import DType
 from dawdle.errors import ModelError
-from dawdle.onnx.values import Value, on_host
-from dawdle.runtime.trace import recording
+from dawdle.onnx.values import Value, on_host, placed
 from dawdle.tensor import Tensor
 
 T = TypeVar("T")
@@ -130,9 +129,7 @@ class Node:
 
     def constant(self, array: Any, dtype: Any = None) -> Tensor:
         """A tensor with these elements where the operator runs."""
-        known = on_host(array, dtype)
-        with recording(None):  # a trace finds it in place, as it does the weights
-            return known if self.device == known.device else known.to(self.device).realize()
+        return placed(on_host(array, dtype), self.device)
 
 
 Function: TypeAlias = Callable[..., Any]

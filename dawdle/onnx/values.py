@@ -125,6 +125,16 @@ def on_host(array: Any, dtype: DType | None = None) -> Tensor:
         return Tensor(array, dtype=dtype, device=HOST)
 
 
+def placed(x: Tensor, device: str) -> Tensor:
+    """A tensor on another device. Only what is known on the host ever moves, and a trace needn't see that: it
+    finds the value in place, as it does the weights.
+    """
+    if x.device == device:
+        return x
+    with recording(None) if x.device == HOST else nullcontext():
+        return x.to(device).realize()
+
+
 def ints(value: Value) -> tuple[int, ...]:
     """A value's elements as Python integers."""
     return tuple(int(n) for n in host(value).reshape(-1))

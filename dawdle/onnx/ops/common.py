@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dawdle.errors import ShapeError
+from dawdle.dtype import DType
+from dawdle.errors import DTypeError, ShapeError
 from dawdle.onnx.registry import Node
-from dawdle.onnx.values import Value, ints
+from dawdle.onnx.values import Value, element_type, ints, tensor_dtype
 
 
 def axis(dim: int, ndim: int, what: object) -> int:
@@ -29,3 +30,12 @@ def unique_axes(axes: Sequence[int], ndim: int, what: object) -> tuple[int, ...]
     if len(set(found)) < len(found):
         raise ShapeError(f"{what}: axes {tuple(axes)} name one twice")
     return tuple(found)
+
+
+def dtype_given(node: Node, default: DType) -> DType:
+    """The dtype that the attribute ``dtype`` names. Raises DTypeError where no device has it."""
+    code = node.int("dtype", None)
+    kind = default if code is None else tensor_dtype(code)
+    if kind is None:
+        raise DTypeError(f"{node}: no device holds elements of the type {element_type(node.int('dtype'))}")
+    return kind

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from dawdle.dtype import DType, bool_, int64
 from dawdle.errors import ModelError, ShapeError
-from dawdle.onnx.graph import moved, place_of, tensors
+from dawdle.onnx.graph import place_of, tensors
 from dawdle.onnx.ops.common import axis
 from dawdle.onnx.registry import Node, operator
-from dawdle.onnx.values import HOST, Value, on_host, scalar
+from dawdle.onnx.values import HOST, Value, on_host, placed, scalar
 from dawdle.tensor import Tensor
 
 UNROLLED = 16  # rounds whose values are computed together; those after them are computed one at a time
@@ -63,13 +63,7 @@ def stacked(node: Node, values: Sequence[Value], dim: int, kind: tuple[DType, tu
         at = axis(dim, len(shape) + 1, node)
         return Tensor.zeros(*shape[:at], 0, *shape[at:], dtype=dtype, device=node.device)
     place = place_of(found, node.target)
-    return Tensor.stack([_at(v, place) for v in found], dim=dim)
-
-
-def _at(value: Tensor, place: str) -> Tensor:
-    out = moved(value, place)
-    assert isinstance(out, Tensor)
-    return out
+    return Tensor.stack([placed(v, place) for v in found], dim=dim)
 
 
 @operator("Scan", since=8, host=None, pure=False)
@@ -144,6 +138,4 @@ def _part(x: Tensor, dim: int, at: int, n: int) -> Tensor:
     """A slice; of many by an index in memory, so that each round is the same kernels."""
     if n <= UNROLLED or x.device == HOST:
         return x.select(dim, at)
-    index = moved(on_host([at]), x.device)
-    assert isinstance(index, Tensor)
-    return x.index_select(dim, index).squeeze(dim)
+    return x.index_select(dim, placed(on_host([at]), x.device)).squeeze(dim)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from dawdle.dtype import Array, DType, float32, to_dtype
-from dawdle.errors import DTypeError, ModelError
+from dawdle.dtype import Array, float32, to_dtype
+from dawdle.errors import ModelError
+from dawdle.onnx.ops.common import dtype_given
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import HostArray, Value, host, ints, numpy_dtype, on_host, scalar, tensor_dtype
 from dawdle.onnx.weights import from_array, package
@@ -61,18 +62,10 @@ def constant_of_shape(node: Node, shape: Value) -> Value:
 def eye_like(node: Node, x: Tensor) -> Tensor:
     """Ones on the diagonal ``k`` of a matrix of the shape of ``x``."""
     rows, columns = x.shape
-    kind = _dtype_of(node, x.dtype)
+    kind = dtype_given(node, x.dtype)
     i = Tensor.arange(rows, device=node.device).reshape(rows, 1)
     j = Tensor.arange(columns, device=node.device)
     return (j - i).eq(node.int("k", 0)).cast(kind)
-
-
-def _dtype_of(node: Node, default: DType) -> DType:
-    code = node.int("dtype", None)
-    kind = default if code is None else tensor_dtype(code)
-    if kind is None:
-        raise DTypeError(f"{node}: no device has the dtype {numpy_dtype(code or 0)}")
-    return kind
 
 
 @operator("Range", host=None)

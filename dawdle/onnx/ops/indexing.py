@@ -11,6 +11,7 @@ from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import HOST, HostArray, Value, host, on_host, scalar
 from dawdle.onnx.weights import from_array
 from dawdle.tensor import Tensor
+from dawdle.tensor.core import along
 from dawdle.tensor.elementwise import where
 
 # ONNX's names of reductions, with PyTorch's
@@ -45,9 +46,7 @@ def _coordinates(index: Tensor, batch_dims: int) -> tuple[Tensor, ...]:
     ndim = index.ndim - 1
     batches = []
     for i, n in enumerate(index.shape[:batch_dims]):
-        wide = [1] * ndim
-        wide[i] = n
-        batches.append(Tensor.arange(n, device=index.device).reshape(tuple(wide)))
+        batches.append(along(Tensor.arange(n, device=index.device), i, ndim))
     return (*batches, *[index[..., i] for i in range(index.shape[-1])])
 
 
@@ -84,16 +83,14 @@ def scatter_nd(node: Node, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
 @operator("TensorScatter", since=24)
 def tensor_scatter(node: Node, cache: Tensor, update: Tensor, starts: Tensor | None = None) -> Tensor:
     """``cache`` with ``update`` written along ``axis`` from each batch entry's start on."""
-    axis = node.int("axis", -2) % cache.ndim
-    length, size = update.shape[axis], cache.shape[axis]
-    shape = [1] * cache.ndim
-    shape[axis] = length
-    index = node.constant(np.arange(length).reshape(shape))
+    at = axis(node.int("axis", -2), cache.ndim, node)
+    length, size = update.shape[at], cache.shape[at]
+    index = along(node.constant(np.arange(length)), at, cache.ndim)
     if starts is not None:
-        index = index + starts.reshape(-1, *[1] * (cache.ndim - 1))
+        index = index + along(starts, 0, cache.ndim)
     if node.string("mode", "linear") == "circular":
         index = index % size
-    return cache.scatter(axis, index.expand(update.shape), update)
+    return cache.scatter(at, index.expand(update.shape), update)
 
 
 @operator("OneHot", host=(1,))
@@ -101,9 +98,7 @@ def one_hot(node: Node, index: Tensor, depth: Value, values: Tensor) -> Tensor:
     """``values[1]`` where a new axis' number is the index, or the index from the end, else ``values[0]``."""
     n = int(scalar(depth))
     at = axis(node.int("axis", -1), index.ndim + 1, node)
-    wide = [1] * (index.ndim + 1)
-    wide[at] = n
-    numbers = Tensor.arange(n, device=index.device).reshape(tuple(wide))
+    numbers = along(Tensor.arange(n, device=index.device), at, index.ndim + 1)
     place = index.cast(int64).unsqueeze(at)
     found = numbers.eq(place) | numbers.eq(place + n)
     return where(found, values[1], values[0])

@@ -13,6 +13,7 @@ from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import scalar
 from dawdle.tensor import Tensor
 from dawdle.tensor.convolution import conv, conv_transpose
+from dawdle.tensor.core import along
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.windows import Windows
 
@@ -160,8 +161,8 @@ def _along_axis(function: Callable[[Tensor, int], Tensor]) -> Callable[[Node, Te
 def hardmax(x: Tensor, axis: int) -> Tensor:
     """1 at the first of the largest elements along ``axis``, 0 elsewhere."""
     at = x.argmax(axis, keepdim=True)
-    places = Tensor.arange(x.shape[axis], device=x.device)
-    return (places.reshape(-1, *[1] * (x.ndim - 1 - axis % x.ndim)) == at).cast(x.dtype)
+    places = along(Tensor.arange(x.shape[axis], device=x.device), axis % x.ndim, x.ndim)
+    return (places == at).cast(x.dtype)
 
 
 ALONG = {"Softmax": Tensor.softmax, "LogSoftmax": Tensor.log_softmax, "Hardmax": hardmax}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dawdle.dtype import DType, float32
+from dawdle.dtype import DType
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import tensor_dtype
 from dawdle.tensor import Tensor
-from dawdle.tensor.core import HALF
+from dawdle.tensor.core import widen
 from dawdle.tensor.elementwise import where
 
 
@@ -31,7 +31,7 @@ def batch_norm_training(
     if not node.flag("training_mode", 0):
         return _scaled(x, scale, bias, mean, variance, epsilon)
     axes = [axis for axis in range(x.ndim) if axis != 1]
-    now = x.cast(_wide(x.dtype))
+    now = widen(x)
     here = now.mean(axes)
     spread = now.var(axes, correction=0)
     kept = node.float("momentum", 0.9)
@@ -42,13 +42,9 @@ def batch_norm_training(
 
 
 def _scaled(x: Tensor, scale: Tensor, bias: Tensor, mean: Tensor, variance: Tensor, epsilon: float) -> Tensor:
-    factor = scale * (variance.cast(_wide(variance.dtype)) + epsilon).rsqrt()
+    factor = scale * (widen(variance) + epsilon).rsqrt()
     out = (x - per_channel(mean, x)) * per_channel(factor, x) + per_channel(bias, x)
     return out.cast(x.dtype)
-
-
-def _wide(dtype: DType) -> DType:
-    return float32 if dtype in HALF else dtype
 
 
 def _standardized(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,7 +57,7 @@ def _standardized(x: Tensor, axes: Sequence[int], epsilon: float) -> tuple[Tenso
 
 @operator("InstanceNormalization")
 def instance_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    wide = x.cast(_wide(x.dtype))
+    wide = widen(x)
     out, _, _ = _standardized(wide, range(2, x.ndim), node.float("epsilon", 1e-5))
     return (out * per_channel(scale, x) + per_channel(bias, x)).cast(x.dtype)
 

@@ -31,7 +31,7 @@ REDUCTIONS: dict[str, Reduction] = {
     "ReduceMax": lambda x, axes, keep: _extreme(x, axes, keep, True),
     "ReduceMin": lambda x, axes, keep: _extreme(x, axes, keep, False),
     "ReduceL1": lambda x, axes, keep: x.abs().sum(axes, keep),
-    "ReduceL2": lambda x, axes, keep: x.square().sum(axes, keep).sqrt(),
+    "ReduceL2": lambda x, axes, keep: x.norm(2, axes, keep),
     "ReduceSumSquare": lambda x, axes, keep: x.square().sum(axes, keep),
     "ReduceLogSum": lambda x, axes, keep: x.sum(axes, keep).log(),
     "ReduceLogSumExp": lambda x, axes, keep: x.logsumexp(axes, keep),

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from dawdle.dtype import int64
-from dawdle.errors import ShapeError
+from dawdle.errors import ModelError, ShapeError
 from dawdle.onnx.ops.common import axes_given, axis, unique_axes
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import HostArray, Value, host, ints, on_host, scalar
 from dawdle.tensor import Tensor
+from dawdle.tensor.core import along
 from dawdle.tensor.elementwise import where
 
 
@@ -169,7 +170,7 @@ def padded(node: Node, x: Tensor, pads: Sequence[int], value: float, axes: Seque
     """Elements put around, or with negative numbers taken away at the ends of, some axes."""
     mode = node.string("mode", "constant")
     if mode not in MODES:
-        raise ShapeError(f"{node}: mode is {mode!r}; known are {', '.join(MODES)}")
+        raise ModelError(f"{node}: mode is {mode!r}; known are {', '.join(MODES)}")
     amounts = [(0, 0)] * x.ndim
     for i, dim in enumerate(axes):
         amounts[dim] = (pads[i], pads[i + len(axes)])
@@ -187,11 +188,7 @@ def padded(node: Node, x: Tensor, pads: Sequence[int], value: float, axes: Seque
 def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
     """The first ``lengths[b]`` elements along the time axis in reverse order, for each batch element b."""
     batch, time = node.int("batch_axis", 1), node.int("time_axis", 0)
-    wide = [1] * x.ndim
-    wide[time] = x.shape[time]
-    i = Tensor.arange(x.shape[time], device=x.device).reshape(tuple(wide))
-    across = [1] * x.ndim
-    across[batch] = x.shape[batch]
-    n = lengths.reshape(tuple(across))
+    i = along(Tensor.arange(x.shape[time], device=x.device), time, x.ndim)
+    n = along(lengths, batch, x.ndim)
     places = where(i < n, n - 1 - i, i).expand(x.shape)
     return x.gather(time, places)
