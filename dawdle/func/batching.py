@@ -8,7 +8,7 @@ from typing import Any
 
 from dawdle import tree
 from dawdle.errors import ShapeError, TransformError
-from dawdle.func.frame import Frame, StandIn, held, leave
+from dawdle.func.frame import Frame, StandIn, held, leave, name_of
 from dawdle.lazy import build
 from dawdle.lazy.batch import Batch, stand_in, total
 from dawdle.lazy.buffer import LazyBuffer
@@ -16,7 +16,7 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import Watch, recording
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import Node, record
-from dawdle.tensor.core import apply, axis_of
+from dawdle.tensor.core import apply, axis_of, cut
 from dawdle.tensor.lanes import RANDOMNESS, lane
 
 
@@ -107,10 +107,6 @@ def vmap(
     return wrapper
 
 
-def _name(func: Callable[..., Any]) -> str:
-    return getattr(func, "__name__", repr(func))
-
-
 def _batch_first(x: Any, dim: Any) -> Any:
     """``x`` with its batch dimension moved to the front."""
     if dim is None or x is None:
@@ -130,19 +126,19 @@ def _batch_size(func: Callable[..., Any], leaves: Sequence[Any], dims: Sequence[
     found = [(x.shape, d) for x, d in zip(leaves, dims, strict=True) if d is not None and x is not None]
     if not found:
         raise TransformError(
-            f"vmap of {_name(func)}: no argument is mapped over; in_dims must be a number for at least one"
+            f"vmap of {name_of(func)}: no argument is mapped over; in_dims must be a number for at least one"
         )
     sizes = [shape[d] for shape, d in found]
     if len(set(sizes)) > 1:
         words = ", ".join(f"{shape[d]} (dimension {d} of {shape})" for shape, d in found)
-        raise ShapeError(f"vmap of {_name(func)}: the batch has different sizes in the arguments: {words}")
+        raise ShapeError(f"vmap of {name_of(func)}: the batch has different sizes in the arguments: {words}")
     return int(sizes[0])
 
 
 def _part(x: Tensor | None, start: int, stop: int) -> Tensor | None:
     if x is None or stop - start == x.shape[0]:
         return x
-    return apply(Op.SLICE, ((start, stop, 1), *[(0, n, 1) for n in x.shape[1:]]), x)
+    return cut(x, 0, start, stop)
 
 
 def _joined(results: list[Any], place: Any) -> Any:
@@ -198,12 +194,12 @@ def _check_results(
     for t, place in zip(results, places, strict=True):
         if t is not None and not isinstance(t, Tensor):
             raise TransformError(
-                f"vmap of {_name(func)}: it must return tensors, and returned a {type(t).__name__}"
+                f"vmap of {name_of(func)}: it must return tensors, and returned a {type(t).__name__}"
             )
         if t is not None and place is None and batch.dependent([t.lazy]) >= {t.lazy}:
             raise TransformError(
-                f"vmap of {_name(func)}: out_dims is None for a result that differs between elements; pass a "
-                "number"
+                f"vmap of {name_of(func)}: out_dims is None for a result that differs between elements; pass "
+                "a number"
             )
 
 
@@ -214,7 +210,7 @@ def _check_changes(func: Callable[..., Any], watch: Watch, batch: Batch) -> None
     wrong = next((x for x in changed if x in differing), None)
     if wrong is not None:
         raise TransformError(
-            f"vmap of {_name(func)}: a tensor from outside was made to hold a value of shape {wrong.shape}, "
-            "another one for each element (by an in-place operation, running statistics, or backward()); "
-            "return it instead"
+            f"vmap of {name_of(func)}: a tensor from outside was made to hold a value of shape "
+            f"{wrong.shape}, another one for each element (by an in-place operation, running statistics, or "
+            "backward()); return it instead"
         )

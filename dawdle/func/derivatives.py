@@ -13,6 +13,7 @@ from typing import Any
 
 from dawdle import tree
 from dawdle.errors import GradientError, ShapeError
+from dawdle.func.frame import name_of
 from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_read
 from dawdle.tensor import Tensor
@@ -22,11 +23,6 @@ from dawdle.tensor.core import apply
 
 Argnums = int | Sequence[int]
 Function = Callable[..., Any]
-
-
-def name_of(func: Function) -> str:
-    """What errors call a function."""
-    return getattr(func, "__name__", repr(func))
 
 
 class Inputs:

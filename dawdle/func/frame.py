@@ -8,7 +8,7 @@ where the function was recorded, and taken over to the outside like the results 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,11 @@ from dawdle.runtime.trace import note_read
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import DETACHED, Node, Parent, is_grad_enabled, results_of
 from dawdle.tensor.backpropagation import pull, toposort
+
+
+def name_of(func: Callable[..., Any]) -> str:
+    """What errors call a function."""
+    return getattr(func, "__name__", repr(func))
 
 
 @dataclass(frozen=True)

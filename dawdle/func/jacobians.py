@@ -12,24 +12,21 @@ from dawdle.func.derivatives import Argnums, Function, chosen, jvp, tensors_of, 
 from dawdle.tensor import Tensor
 
 
+def _sizes(like: Sequence[Tensor]) -> list[int]:
+    return [t.lazy.size for t in like]
+
+
 def _units(like: Sequence[Tensor]) -> list[Tensor]:
     """For each tensor a batch of as many as there are elements in all: each has 1 at another element."""
-    sizes = [t.lazy.size for t in like]
-    out, start = [], 0
-    for t, n in zip(like, sizes, strict=True):
-        whole = Tensor.eye(sum(sizes), dtype=t.dtype, device=t.device)
-        out.append(whole[:, start : start + n].reshape(sum(sizes), *t.shape))
-        start += n
-    return out
+    n = sum(_sizes(like))
+    wholes = [Tensor.eye(n, dtype=t.dtype, device=t.device).split(_sizes(like), 1) for t in like]
+    return [parts[i].reshape(n, *t.shape) for i, (parts, t) in enumerate(zip(wholes, like, strict=True))]
 
 
 def _cut(rows: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """A batch of as many as there are elements, as one for each tensor, of its shape."""
-    out, start = [], 0
-    for t in like:
-        out.append(rows[start : start + t.lazy.size].reshape(*t.shape, *rows.shape[1:]))
-        start += t.lazy.size
-    return out
+    parts = zip(rows.split(_sizes(like)), like, strict=True)
+    return [part.reshape(*t.shape, *rows.shape[1:]) for part, t in parts]
 
 
 def jacrev(
@@ -92,13 +89,8 @@ def jacfwd(
 
 def _columns(rows: Tensor, inputs: Sequence[Tensor]) -> list[Tensor]:
     """Derivatives of one result by every element of the inputs, as a block for each input."""
-    last = rows.movedim(0, -1)
-    out, start = [], 0
-    for t in inputs:
-        part = last[..., start : start + t.lazy.size]
-        out.append(part.reshape(*rows.shape[1:], *t.shape))
-        start += t.lazy.size
-    return out
+    parts = zip(rows.movedim(0, -1).split(_sizes(inputs), -1), inputs, strict=True)
+    return [part.reshape(*rows.shape[1:], *t.shape) for part, t in parts]
 
 
 jacobian = jacrev
