@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from dawdle.dtype import DEFAULT_FLOAT, DType
-from dawdle.errors import InterchangeError, ShapeError
-from dawdle.tensor import Tensor
+from dawdle.errors import InterchangeError
+from dawdle.tensor import Tensor, joining
 from dawdle.tensor.interop import from_data
 
 __all__ = [
@@ -113,13 +113,7 @@ def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> list[Tens
     """Coordinates of a grid along whose axes the 1-dimensional ``arrays`` lie; with "xy" the first two axes
     are exchanged.
     """
-    if indexing not in ("xy", "ij"):
-        raise ShapeError(f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}")
-    n = len(arrays)
-    order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
-    shape = tuple(arrays[i].size for i in order)
-    along = [tuple(-1 if order[axis] == i else 1 for axis in range(n)) for i in range(n)]
-    return [a.reshape(wide).broadcast_to(shape) for a, wide in zip(arrays, along, strict=True)]
+    return list(joining.meshgrid(*arrays, indexing=indexing))
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:

@@ -8,6 +8,7 @@ from dawdle.dtype import float16, float32, float64, int16, int32, int64, promote
 from dawdle.errors import DTypeError
 from dawdle.tensor import Tensor
 from dawdle.tensor.core import constant, fits, pair
+from dawdle.tensor.elementwise import where
 
 __all__ = [
     "abs",
@@ -195,12 +196,8 @@ def nextafter(x1: Tensor | float, x2: Tensor | float, /) -> Tensor:
     away = (x < y) == (x > 0)
     beside = (bits + away.to(_BITS[kind]) * 2 - 1).bitcast(kind)
     least = constant(x, 1, _BITS[kind]).bitcast(kind).copysign(y)
-    moved = _choose(x == 0, least, beside)
-    return _choose((x != x) | (y != y), x + y, _choose(x == y, y, moved))
-
-
-def _choose(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    return a.where(condition, b)
+    moved = where(x == 0, least, beside)
+    return where((x != x) | (y != y), x + y, where(x == y, y, moved))
 
 
 def clip(x: Tensor, /, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:

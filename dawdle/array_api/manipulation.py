@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dawdle.errors import ShapeError
 from dawdle.tensor import Tensor
-from dawdle.tensor.core import broadcast_shape, expand_to
+from dawdle.tensor.joining import broadcast_tensors
 
 __all__ = [
     "broadcast_arrays", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis", "permute_dims",
@@ -18,8 +18,7 @@ Axes = int | tuple[int, ...]
 
 def broadcast_arrays(*arrays: Tensor) -> list[Tensor]:
     """All arrays in their common shape."""
-    shape = broadcast_shape("broadcast_arrays", *[a.shape for a in arrays]) if arrays else ()
-    return [expand_to(a, shape) for a in arrays]
+    return list(broadcast_tensors(*arrays))
 
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
@@ -29,8 +28,6 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Arrays one after the other along ``axis``, or flattened (None), in their common dtype."""
-    if axis is None:
-        return Tensor.cat([a.reshape(-1) for a in arrays], dim=0)
     return Tensor.cat(list(arrays), dim=axis)
 
 
