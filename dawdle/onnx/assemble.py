@@ -35,9 +35,8 @@ class Assembler:
         self._functions = {(f.domain, f.name, getattr(f, "overload", "")): f for f in model.functions}
         self.opsets = _opsets(model.opset_import)
         self.unknown: list[str] = []
-        self._within: list[
-            tuple[str, str, str]
-        ] = []  # functions being taken apart: they must not call themselves
+        # functions that are being taken apart: they must not call themselves
+        self._within: list[tuple[str, str, str]] = []
 
     def graph(self, proto: Any, opsets: Mapping[str, int], given: Mapping[str, Any] | None = None) -> Graph:
         """A GraphProto. ``given`` are the attributes of the function that it stands in."""
@@ -85,7 +84,7 @@ class Assembler:
             return Step(node, None, self._function(local, attributes), bodies)
         rule = find(node.op, domain, opset)
         if rule is not None:
-            return Step(node, rule, None, bodies)
+            return Step(rule.fitted(node), rule, None, bodies)
         return self._expansion(proto, node, bodies)
 
     def _attribute(self, proto: Any, opsets: Mapping[str, int], given: Mapping[str, Any]) -> Any:
@@ -126,7 +125,7 @@ class Assembler:
         onnx = package()
         try:
             schema = onnx.defs.get_schema(node.op, node.opset, node.domain)
-        except onnx.defs.SchemaError:
+        except (onnx.defs.SchemaError, TypeError):  # TypeError: numbers that no opset has
             schema = None
         if schema is not None and schema.has_function:
             version = _version(schema.function_opset_versions, node.opset)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -155,6 +156,20 @@ class Operator:
     def reads_on_host(self, position: int) -> bool:
         """Whether the input of that number is one of them."""
         return self.host is None or position in self.host
+
+    def fitted(self, node: Node) -> Node:
+        """The node with as many inputs as the function takes: surplus ones that are left out are cut off.
+        Raises ModelError where there are too few or too many.
+        """
+        kinds = list(inspect.signature(self.function).parameters.values())[1:]
+        least = sum(p.default is p.empty and p.kind is not p.VAR_POSITIONAL for p in kinds)
+        if any(p.kind is p.VAR_POSITIONAL for p in kinds):
+            most, takes = len(node.inputs), f"{least} or more"
+        else:
+            most, takes = len(kinds), f"{least} to {len(kinds)}" if least < len(kinds) else f"{least}"
+        if len(node.inputs) < least or any(node.inputs[most:]):
+            raise ModelError(f"{node} has {len(node.inputs)} inputs, its operator takes {takes}")
+        return replace(node, inputs=node.inputs[:most])
 
 
 _operators: dict[tuple[str, str], dict[int, Operator]] = {}

@@ -300,6 +300,19 @@ def test_errors_name_the_node():
              [port("y")])([1, 2], [1, 2, 3])  # fmt: skip
 
 
+@pytest.mark.parametrize("inputs", [["a"], ["a", "a", "a"]])
+def test_inputs_are_counted(inputs):
+    words = f"MatMul 'times' has {len(inputs)} inputs, its operator takes 2"
+    with pytest.raises(ModelError, match=words):
+        load([node("MatMul", inputs, ["y"], "times")], [port("a")], [port("y", shape=None)])
+
+
+def test_inputs_that_are_left_out_may_be_listed():
+    nodes = [node("Clip", ["a", "low", ""], ["b"]), node("Relu", ["b", ""], ["y"])]
+    model = load(nodes, [port("a")], [port("y")], {"low": np.float32(-1)})
+    assert model([-5, 5])[0].tolist() == [0, 5]
+
+
 def test_a_missing_attribute():
     with pytest.raises(ModelError, match="Concat 'join' has no attribute 'axis'"):
         load([node("Concat", ["a"], ["y"], "join")], [port("a")], [port("y")])([1])
