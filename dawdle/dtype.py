@@ -17,6 +17,10 @@ class DType:
     kind: str
     bits: int
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are the dtype itself: dtypes are compared by identity."""
+        return _named, (self.name,)
+
     @property
     def itemsize(self) -> int:
         """Bytes an element takes in memory (a bool takes one)."""

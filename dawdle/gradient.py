@@ -11,13 +11,11 @@ from collections.abc import Callable, Sequence
 
 from dawdle.lazy.ops import Op
 from dawdle.tensor import Tensor
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import apply, cast, constant
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.reduce import positions
 from dawdle.tensor.trigonometry import cos
-
-Parts = tuple[Tensor | None, ...]
 
 
 def _split(n: Node, a: Callable[[], Tensor], b: Callable[[], Tensor]) -> Parts:

@@ -56,6 +56,8 @@ class _Lowering:
         self.slots = {id(n): f"in{i}" for i, n in enumerate(group.inputs)}
         self.memo: dict[Key, Expr] = {}
         self.ranges: dict[tuple[int, int, int], Range] = {}
+        self.levels: dict[Range, int] = {}
+        self.computed = False  # whether an index that is read at holds reductions
         self.height = self._heights(group)
 
     def _heights(self, group: Group) -> dict[int, int]:
@@ -69,7 +71,10 @@ class _Lowering:
             if id(node) in self.slots:
                 height[id(node)] = 0
             elif expanded:
-                below = max((height[id(s)] for s in self._operands(node)), default=0)
+                heights = [height[id(s)] for s in self._operands(node)]
+                # what is gathered is read at an index, and reductions in it enclose those of the index
+                below = sum(heights) if node.op is Op.GATHER else max(heights, default=0)
+                self.computed |= node.op is Op.GATHER and heights[1] > 0
                 height[id(node)] = below + (node.op in REDUCE or node.op is Op.UNWINDOW)
             else:
                 stack.append((node, True))
@@ -79,11 +84,21 @@ class _Lowering:
     def _operands(self, node: LazyBuffer) -> tuple[LazyBuffer, ...]:
         return node.src[-1:] if node.op is Op.AFTER else node.src
 
-    def bound(self, node: LazyBuffer, sizes: list[int]) -> list[Range]:
+    def bound(self, node: LazyBuffer, sizes: list[int], index: Index, valid: Expr | None) -> list[Range]:
         """The ranges a reduction at ``node`` runs over; reductions of one height and size share theirs."""
-        height = self.height[id(node)]
+        height = self.height[id(node)] + self._height_of_place(index, valid)
         keys = [(height, i, n) for i, n in enumerate(sizes)]
-        return [self.ranges.setdefault(k, Range(f"k{k[0]}_{k[1]}", k[2])) for k in keys]
+        ranges = [self.ranges.setdefault(k, Range(f"k{k[0]}_{k[1]}", k[2])) for k in keys]
+        self.levels.update(dict.fromkeys(ranges, height))
+        return ranges
+
+    def _height_of_place(self, index: Index, valid: Expr | None) -> int:
+        """How many reductions nest in the place that is read: a sum read at an argmax can't share its loop."""
+        if not self.computed:
+            return 0
+        parts = index if valid is None else (*index, valid)
+        bound = (r for e in expr.walk(parts) if e.op is X.REDUCE for r in e.arg[1])
+        return max((self.levels[r] for r in bound), default=0)
 
     def run(self, node: LazyBuffer, index: Index, valid: Expr | None = None) -> Expr:
         """The value of ``node`` at ``index``: drives the rules below without recursion."""
@@ -144,7 +159,7 @@ class _Lowering:
         if 0 in node.src[0].shape:
             return identity_of(COMBINE[node.op], node.dtype)
         axes = [a for a in node.arg if node.src[0].shape[a] != 1]
-        ranges = self.bound(node, [node.src[0].shape[a] for a in axes])
+        ranges = self.bound(node, [node.src[0].shape[a] for a in axes], index, valid)
         inner = list(index)
         for axis, r in zip(axes, ranges, strict=True):
             inner[axis] = range_(r)
@@ -152,7 +167,7 @@ class _Lowering:
         return reduction(COMBINE[node.op], body, tuple(ranges)) if ranges else body
 
     def unwindow(self, node: LazyBuffer, index: Index, valid: Expr | None) -> Visit:
-        taps = self.bound(node, [size for size, _, _ in node.arg[0]])
+        taps = self.bound(node, [size for size, _, _ in node.arg[0]], index, valid)
         source, inside = unwindow(node, index, taps)
         value = yield node.src[0], source, _both(valid, inside)
         if inside is not None and value.op is not X.LOAD:

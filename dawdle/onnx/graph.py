@@ -190,6 +190,13 @@ def tensors(values: Iterable[Value]) -> list[Tensor]:
     return found
 
 
+def realize(values: Iterable[Value]) -> None:
+    """Compute values now, those on one device together."""
+    found = tensors(values)
+    for device in {t.device for t in found}:
+        Tensor.realize(*[t for t in found if t.device == device])
+
+
 def place_of(values: Iterable[Value], target: str) -> str:
     """Where an operator on these values runs: on the host if all are known there and are few."""
     operands = tensors(values)

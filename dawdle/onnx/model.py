@@ -15,7 +15,7 @@ from dawdle.dtype import Array, DType
 from dawdle.errors import DTypeError, ModelError, ShapeError
 from dawdle.onnx import wire
 from dawdle.onnx.assemble import Assembler
-from dawdle.onnx.graph import Graph, on_the_host
+from dawdle.onnx.graph import Graph, on_the_host, realize
 from dawdle.onnx.values import HOST, HostArray, Value, element_type, host, numpy_dtype, tensor_dtype
 from dawdle.onnx.weights import Files, from_array, mapped, package
 from dawdle.runtime.device import default_device, get_device
@@ -134,7 +134,6 @@ class Model:
         assembler = Assembler(proto, files)
         self.opset = assembler.opsets.get("", 0)
         self.device = default_device() if device is None else get_device(device).name
-        self.domains = dict(assembler.opsets)
         self._graph: Graph = assembler.graph(proto.graph, assembler.opsets)
         assembler.check()
         weights = set(self._graph.constants)
@@ -160,7 +159,7 @@ class Model:
         values = {name: self._value(self._ports[name], value) for name, value in given.items()}
         _check_shapes([self._ports[name] for name in values], list(values.values()))
         results = self._graph.run(values, None, self.device) if self._jitted is None else self._replay(values)
-        _realize(results)
+        realize(results)
         names = [port.name for port in self.outputs]
         return Outputs(names, list(map(_plain, results)))
 
@@ -297,10 +296,3 @@ def _plain(value: Value) -> Any:
     if isinstance(value, list):
         return [_plain(v) for v in value]
     return value.array if isinstance(value, HostArray) else value
-
-
-def _realize(results: Sequence[Value]) -> None:
-    """Compute all results together."""
-    found = [t for v in results for t in (v if isinstance(v, list) else [v]) if isinstance(t, Tensor)]
-    for device in {t.device for t in found}:
-        Tensor.realize(*[t for t in found if t.device == device])

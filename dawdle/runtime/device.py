@@ -46,6 +46,8 @@ def get_device(name: str) -> Device:
     Raises DeviceError for an unknown name, and what the device itself raises where it can't work here:
     CompileError, if there is no compiler for it.
     """
+    if not isinstance(name, str):
+        raise DeviceError(f"a device is named by a string, as 'CPU' or 'CL:1', got {name!r}")
     found = _opened.get(name)
     return found if found is not None else _open(name)
 

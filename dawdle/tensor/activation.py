@@ -14,7 +14,7 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_flag
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import transcendental as tr
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import apply, axis_of, cast, composite, cut, dims, operands, same, to_float, widen
 from dawdle.tensor.special import erf
 
@@ -42,7 +42,7 @@ def relu(x: Tensor) -> Tensor:
 
 
 @rule(Composite.RELU, output=True)
-def _relu_gradient(n: Node, g: Tensor) -> tuple[Tensor]:
+def _relu_gradient(n: Node, g: Tensor) -> Parts:
     return (ew.where(ew.gt(n.y(g).detach(), 0), g, 0.0),)
 
 
@@ -130,7 +130,7 @@ def hardswish(x: Tensor) -> Tensor:
 
 
 @rule(Composite.HARDSWISH, inputs=True)
-def _hardswish_gradient(n: Node, g: Tensor) -> tuple[Tensor]:
+def _hardswish_gradient(n: Node, g: Tensor) -> Parts:
     x = n.x(g)
     middle = ew.mul(g, ew.add(ew.mul(x, 1 / 3), 0.5))
     return (ew.where(ew.le(x, -3.0), 0.0, ew.where(ew.ge(x, 3.0), g, middle)),)

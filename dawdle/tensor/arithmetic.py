@@ -12,7 +12,7 @@ from dawdle.errors import ArgumentError, DTypeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import reduce
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import (
     Operand,
     Scalar,
@@ -33,8 +33,6 @@ from dawdle.tensor.interop import as_bool
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
-
-Parts = tuple["Tensor | None", ...]
 
 
 # ---- remainders and common divisors

@@ -135,6 +135,7 @@ def rebind(x: Tensor, value: Tensor) -> Tensor:
 
 
 Parent: TypeAlias = "Node | LazyBuffer | None"
+Parts: TypeAlias = "tuple[Tensor | None, ...]"  # a gradient for each operand, None where there is none
 
 
 class Node:
@@ -215,7 +216,7 @@ class Rule:
     it reads.
     """
 
-    function: Callable[[Node, Tensor], tuple[Tensor | None, ...]]
+    function: Callable[[Node, Tensor], Parts]
     inputs: bool
     output: bool
 
@@ -226,7 +227,7 @@ RULES: dict[Op | Composite, Rule] = {}
 def rule(*ops: Op | Composite, inputs: bool = False, output: bool = False) -> Callable[..., Any]:
     """Decorator that enters a function into the rule table for ``ops``."""
 
-    def enter(function: Callable[[Node, Tensor], tuple[Tensor | None, ...]]) -> Any:
+    def enter(function: Callable[[Node, Tensor], Parts]) -> Any:
         for op in ops:
             RULES[op] = Rule(function, inputs, output)
         return function
@@ -307,5 +308,5 @@ def _result(n: Node, g: Tensor) -> tuple[Any, ...]:
 
 
 @rule(Composite.CALL)
-def _call(n: Node, g: Any) -> tuple[Tensor | None, ...]:
+def _call(n: Node, g: Any) -> Parts:
     return tuple(n.arg(n, g.parts))

@@ -97,24 +97,31 @@ def composite(
     return result._new(result.lazy, record(kind, arg, operands, result.lazy))
 
 
+def keywords(**aliases: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorator: each keyword is another name of the parameter that it is given."""
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        @functools.wraps(function)
+        def wrapper(*args: Any, **kwargs: Any) -> R:
+            for alias, name in aliases.items():
+                if alias in kwargs:
+                    if name in kwargs:
+                        raise TypeError(
+                            f"{function.__name__}() got both {name!r} and its alias {alias!r}; pass one"
+                        )
+                    kwargs[name] = kwargs.pop(alias)
+            return function(*args, **kwargs)
+
+        return wrapper
+
+    return decorate
+
+
 def dims(function: Callable[..., R]) -> Callable[..., R]:
     """Decorator: the keywords ``axis`` and ``axes`` mean ``dim``, and ``keepdims`` means ``keepdim``, as in
     NumPy.
     """
-    aliases = {"axis": "dim", "axes": "dim", "keepdims": "keepdim"}
-
-    @functools.wraps(function)
-    def wrapper(*args: Any, **kwargs: Any) -> R:
-        for alias, name in aliases.items():
-            if alias in kwargs:
-                if name in kwargs:
-                    raise TypeError(
-                        f"{function.__name__}() got both {name!r} and its alias {alias!r}; pass one"
-                    )
-                kwargs[name] = kwargs.pop(alias)
-        return function(*args, **kwargs)
-
-    return wrapper
+    return keywords(axis="dim", axes="dim", keepdims="keepdim")(function)
 
 
 def axis_of(dim: int, ndim: int, what: str, shape: Shape) -> int:

@@ -12,9 +12,10 @@ from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.arithmetic import clamp
-from dawdle.tensor.core import apply, cast, constant, operands, widen
+from dawdle.tensor.core import along, apply, cast, constant, cut, expand_to, operands, widen
 from dawdle.tensor.joining import stack
 from dawdle.tensor.linalg import matmul
+from dawdle.tensor.resample import keys_cubics
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -67,17 +68,16 @@ def sampled(x: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners
     n = len(shape) - 2
     taps = []
     for axis, size in enumerate(shape[2:]):
-        coordinate = _along(widen(grid), n - 1 - axis)
-        at = _on_axis(coordinate, size, align_corners)
+        at = _on_axis(_coordinate(widen(grid), n - 1 - axis), size, align_corners)
         pad = functools.partial(PADDINGS[padding_mode], size=size, align_corners=align_corners)
         taps.append(MODES[mode](at, pad))
     return cast(read(widen(x), taps, places[1:-1]), x.lazy.dtype)
 
 
-def _along(grid: Tensor, which: int) -> Tensor:
+def _coordinate(grid: Tensor, which: int) -> Tensor:
     """Coordinate number ``which``, of shape (N, number of places)."""
     shape = grid.lazy.shape
-    part = apply(Op.SLICE, (*[(0, m, 1) for m in shape[:-1]], (which, which + 1, 1)), grid)
+    part = cut(grid, len(shape) - 1, which, which + 1)
     return apply(Op.RESHAPE, (shape[0], math.prod(shape[1:-1])), part)
 
 
@@ -144,8 +144,7 @@ def _cubic(at: Tensor, pad: Pad) -> Taps:
     low = ew.floor(at.detach())
     offset = ew.sub(_numbers(at, 4), 1.0)
     d = ew.absolute(ew.sub(ew.sub(at, low), offset))
-    near = ((A + 2) * d - (A + 3)) * d * d + 1.0
-    far = ((A * d - 5 * A) * d + 8 * A) * d - 4 * A
+    near, far = keys_cubics(d, A)
     return pad(ew.add(low, offset).detach()), ew.where(ew.le(d, 1.0), near, far)
 
 
@@ -156,8 +155,7 @@ def _wide(at: Tensor) -> Tensor:
 
 def _numbers(like: Tensor, n: int) -> Tensor:
     """0, 1, ... along dimension 1."""
-    numbers = type(like)._iota(n, None, like.lazy.device)
-    return cast(apply(Op.RESHAPE, (1, n, 1), numbers), like.lazy.dtype)
+    return cast(along(type(like)._iota(n, None, like.lazy.device), 1, 3), like.lazy.dtype)
 
 
 MODES: dict[str, Callable[[Tensor, Pad], Taps]] = {
@@ -221,8 +219,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     columns = []
     for axis, count in reversed(list(enumerate(sizes))):
         line = _spread_places(theta, count, bool(align_corners))
-        wide = apply(Op.RESHAPE, tuple(count if i == axis else 1 for i in range(n)), line)
-        columns.append(apply(Op.EXPAND, tuple(sizes), wide))
+        columns.append(expand_to(along(line, axis, n), tuple(sizes)))
     columns.append(constant(columns[0], 1.0))
     base = apply(Op.RESHAPE, (math.prod(sizes), n + 1), stack(columns, -1))
     out = matmul(base, theta.transpose(1, 2))

@@ -107,6 +107,7 @@ def stack(tensors: Sequence[Operand], dim: int = 0) -> Tensor:
     return out
 
 
+@keywords(split_size_or_sections="split_size")
 @dims
 def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Consecutive parts along ``dim``, each of ``split_size`` (the last may be smaller), or of the sizes

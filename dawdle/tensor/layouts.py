@@ -13,7 +13,7 @@ import numpy as np
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Operand, Shape, apply, axis_of, dims, shape_args
+from dawdle.tensor.core import Operand, Shape, along, apply, axis_of, dims, shape_args
 from dawdle.tensor.indexing import getitem
 from dawdle.tensor.movement import diagonal
 from dawdle.tensor.reduce import sum as total
@@ -57,8 +57,7 @@ def as_strided(
     places = type(x)._iota(1, None, x.lazy.device)
     places = apply(Op.RESHAPE, (1,) * len(sizes), ew.add(places, storage_offset))
     for axis, (n, s) in enumerate(zip(sizes, stride, strict=True)):
-        wide = tuple(n if i == axis else 1 for i in range(len(sizes)))
-        line = apply(Op.RESHAPE, wide, type(x)._iota(n, None, x.lazy.device))
+        line = along(type(x)._iota(n, None, x.lazy.device), axis, len(sizes))
         places = ew.add(places, ew.mul(line, s))
     flat = apply(Op.RESHAPE, (x.lazy.size,), x)
     found = apply(Op.GATHER, 0, flat, apply(Op.RESHAPE, (math.prod(sizes),), places))

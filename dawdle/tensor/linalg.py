@@ -97,6 +97,7 @@ def _of_ranks(what: str, ranks: tuple[int, ...], *operands: Tensor) -> None:
         )
 
 
+@keywords(mat2="other")
 def mm(x: Tensor, other: Operand) -> Tensor:
     """Matrix product of (m, k) and (k, n)."""
     y = coerce(x, other)
@@ -104,6 +105,7 @@ def mm(x: Tensor, other: Operand) -> Tensor:
     return matmul(x, y)
 
 
+@keywords(mat2="other")
 def bmm(x: Tensor, other: Operand) -> Tensor:
     """Matrix products of (b, m, k) and (b, k, n)."""
     y = coerce(x, other)
@@ -113,6 +115,7 @@ def bmm(x: Tensor, other: Operand) -> Tensor:
     return matmul(x, y)
 
 
+@keywords(vec="other")
 def mv(x: Tensor, other: Operand) -> Tensor:
     """Product of a matrix (m, k) and a vector (k,)."""
     y = coerce(x, other)
@@ -166,6 +169,7 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Scalar = 1, alpha
     return _combined(x, product, beta, alpha)
 
 
+@keywords(vec2="other")
 def outer(x: Tensor, other: Operand) -> Tensor:
     """All products of elements of two 1-dimensional tensors."""
     y = coerce(x, other)

@@ -8,12 +8,12 @@ from dawdle.dtype import int64
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import lapack
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import apply, cast, composite, expand_to, on_host
 from dawdle.tensor.joining import cat
 from dawdle.tensor.linalg import matmul
 from dawdle.tensor.movement import matrix_transpose, tril, triu
-from dawdle.tensor.solving import Parts, matrices, on_diagonal, solution, solve_triangular
+from dawdle.tensor.solving import matrices, on_diagonal, solution, solve_triangular
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor

@@ -91,6 +91,7 @@ SOURCES: dict[str, tuple[Callable[[int], float], Callable[[Tensor, int, int, int
 }
 
 
+@keywords(dims="dim")
 @dims
 def roll(x: Tensor, shifts: int | Sequence[int], dim: Dim = None) -> Tensor:
     """Elements moved on by ``shifts`` along ``dim`` (in the flattened tensor by default), those that fall off

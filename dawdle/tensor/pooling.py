@@ -12,7 +12,7 @@ from dawdle.dtype import Array, bool_, int32, int64
 from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import Shape, apply, cast, composite, constant, operands, widen
 from dawdle.tensor.resample import area
 from dawdle.tensor.windows import Sizes, Windows, each, for_sizes, windows
@@ -83,7 +83,7 @@ def largest(x: Tensor, w: Windows) -> Tensor:
 
 
 @rule(Composite.MAX_POOL, inputs=True)
-def _max_pool_gradient(node: Node, g: Tensor) -> tuple[Tensor | None, ...]:
+def _max_pool_gradient(node: Node, g: Tensor) -> Parts:
     w: Windows = node.arg
     winner, last = _winners(node.x(g), w), math.prod(w.kernel) - 1
     numbers = apply(Op.RESHAPE, w.kernel, type(g)._iota(last + 1, int32, g.lazy.device))
@@ -176,7 +176,7 @@ def means(x: Tensor, w: Windows, counts: Array) -> Tensor:
 
 
 @rule(Composite.SUM_POOL)
-def _sum_pool_gradient(node: Node, g: Tensor) -> tuple[Tensor | None, ...]:
+def _sum_pool_gradient(node: Node, g: Tensor) -> Parts:
     w: Windows = node.arg
     if w.overlap:
         return (_reduced(Op.SUM, w, w.around(g)),)

@@ -9,7 +9,7 @@ from dawdle.dtype import float64, int8, promote_scalar
 from dawdle.errors import DTypeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import (
     Operand,
     Scalar,
@@ -23,7 +23,7 @@ from dawdle.tensor.core import (
     widen,
 )
 from dawdle.tensor.extended import pow_of
-from dawdle.tensor.transcendental import Parts, log, sqrt
+from dawdle.tensor.transcendental import log, sqrt
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor

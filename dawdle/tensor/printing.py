@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dawdle.dtype import from_storage
+from dawdle.dtype import bfloat16, from_storage
 from dawdle.runtime.device import default_device
 from dawdle.tensor.interop import item, view
 
@@ -23,7 +23,7 @@ def represent(x: Tensor) -> str:
     the operation that it comes from. Realises.
     """
     name, node = type(x).__name__, x._node  # realising lets go of what isn't tracked
-    precision = {"float16": 4, "bfloat16": 3}.get(x.lazy.dtype.name, 4)
+    precision = 3 if x.lazy.dtype is bfloat16 else 4
     elements = from_storage(view(x), x.lazy.dtype)
     text = np.array2string(
         elements, separator=", ", prefix=f"{name}(", precision=precision, threshold=SHOWN

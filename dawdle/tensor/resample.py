@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -16,11 +16,13 @@ from dawdle.dtype import Array, float64
 from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import Scalar, apply, cast, composite, widen
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
+
+Number = TypeVar("Number")  # an array or a tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,7 @@ def resample(x: Tensor, axis: int, taps: Taps) -> Tensor:
 
 
 @rule(Composite.RESAMPLE)
-def _resample_gradient(n: Node, g: Tensor) -> tuple[Tensor | None, ...]:
+def _resample_gradient(n: Node, g: Tensor) -> Parts:
     axis, taps = n.arg
     return (resample(g, axis, taps.adjoint()),)
 
@@ -179,15 +181,20 @@ def _triangle(distance: Array) -> Array:
     return np.asarray(np.maximum(1 - np.abs(distance), 0))
 
 
-def cubic(a: float) -> Callable[[Array], Array]:
-    """The weight of an element by its distance. Source: Keys, Cubic Convolution Interpolation for Digital
-    Image Processing, 1981.
+def keys_cubics(distance: Number, a: float) -> tuple[Number, Number]:
+    """The weight of an element by its distance, up to 1 and from 1 to 2. Source: Keys, Cubic Convolution
+    Interpolation for Digital Image Processing, 1981.
     """
+    d: Any = distance
+    return ((a + 2) * d - (a + 3)) * d * d + 1.0, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+
+
+def cubic(a: float) -> Callable[[Array], Array]:
+    """The weight of an element by its distance: :func:`keys_cubics`."""
 
     def weight(distance: Array) -> Array:
         d = np.abs(distance)
-        near = ((a + 2) * d - (a + 3)) * d * d + 1
-        far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+        near, far = keys_cubics(d, a)
         return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
     return weight

@@ -84,6 +84,7 @@ def gather(x: Tensor, dim: int, index: Operand) -> Tensor:
     return apply(Op.RESHAPE, shape, out) if out.lazy.shape != shape else out
 
 
+@keywords(indices="index")
 @dims
 def take_along_dim(x: Tensor, index: Operand, dim: int | None = None) -> Tensor:
     """:func:`gather` with ``x`` and ``index`` broadcast in the other dimensions; both flattened without
@@ -218,6 +219,7 @@ def _scatter(x: Tensor, dim: int, index: Operand, src: Operand, how: Op | None, 
 REDUCE = {None: None, "add": Op.ADD, "multiply": Op.MUL}
 
 
+@keywords(value="src")
 @dims
 def scatter(x: Tensor, dim: int, index: Operand, src: Operand, reduce: str | None = None) -> Tensor:
     """``x`` with ``out[index[i][j]][j] = src[i][j]`` for dim 0, and so on; the last of equal indices stays.

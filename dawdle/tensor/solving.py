@@ -16,7 +16,7 @@ from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import lapack
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import (
     HALF,
     Operand,
@@ -37,8 +37,6 @@ from dawdle.tensor.movement import matrix_transpose, tril, triu, unsqueeze
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
-
-Parts = tuple["Tensor | None", ...]
 
 
 def matrices(x: Tensor, what: str, square: bool = False) -> Tensor:

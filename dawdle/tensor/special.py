@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from dawdle.dtype import float32, float64
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import Operand, apply, cast, constant, to_float, widen
 from dawdle.tensor.extended import exp_of, head, log_of, polynomial
-from dawdle.tensor.transcendental import Parts, exp, function, log, log1p
+from dawdle.tensor.transcendental import exp, function, log, log1p
 from dawdle.tensor.trigonometry import sin, tan
 
 if TYPE_CHECKING:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 from dawdle.dtype import float32, float64
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import Operand, apply, cast, composite, constant, to_float, widen
 from dawdle.tensor.extended import exp_of, polynomial
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
-Parts = tuple["Tensor | None", ...]
 Unary = Callable[["Tensor"], "Tensor"]
 
 

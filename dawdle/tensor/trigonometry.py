@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from dawdle.dtype import float32, float64
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.autograd import Composite, Node, rule
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import Operand, apply, cast, composite, constant, to_float, widen
 from dawdle.tensor.extended import polynomial
-from dawdle.tensor.transcendental import Parts, function, odd_polynomial, rsqrt
+from dawdle.tensor.transcendental import function, odd_polynomial, rsqrt
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from dawdle.dtype import DType, bool_, int64
 from dawdle.errors import ModelError, ShapeError
-from dawdle.onnx.graph import place_of, tensors
+from dawdle.onnx.graph import place_of, realize
 from dawdle.onnx.ops.common import axis
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import HOST, Value, on_host, placed, scalar
@@ -37,20 +37,13 @@ def loop(node: Node, trips: Value, condition: Value, *state: Value) -> tuple[Val
         given = [on_host(i, int64), on_host(going, bool_), *carried]
         flag, *results = node.run(body, dict(zip(body.inputs, given, strict=False)))
         if i >= UNROLLED or (isinstance(flag, Tensor) and flag.device != HOST):
-            computed([flag, *results])
+            realize([flag, *results])
         going = bool(scalar(flag))
         carried = results[: len(state)]
         for column, value in zip(gathered, results[len(state) :], strict=True):
             column.append(value)
     kinds = body.declared[1 + len(state) :]
     return (*carried, *[stacked(node, c, 0, kind) for c, kind in zip(gathered, kinds, strict=True)])
-
-
-def computed(values: Sequence[Value]) -> None:
-    """Compute values now, together, so that no graph grows from round to round."""
-    found = [t for t in tensors(values) if t.device != HOST]
-    if found:
-        Tensor.realize(*found)
 
 
 def stacked(node: Node, values: Sequence[Value], dim: int, kind: tuple[DType, tuple[int, ...]]) -> Value:
@@ -123,7 +116,7 @@ def _scanned(
         parts = [_part(x, a, at, n) for x, a, at in zip(inputs, dims, places, strict=True)]
         results = node.run(body, dict(zip(body.inputs, [*state, *parts], strict=True)))
         if n > UNROLLED:
-            computed(results)
+            realize(results)
         state = results[:states]
         for column, value in zip(outputs, results[states:], strict=True):
             column.append(value)

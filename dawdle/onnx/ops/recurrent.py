@@ -21,10 +21,9 @@ from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
 
 State = tuple[Tensor, ...]
-Weights = dict[
-    str, Tensor
-]  # "recurrence" (D, gates * H, H); maybe "bias" (D, 1, gates * H), which belongs to it
-# alone, and "peepholes" (D, 1, 3 * H)
+# "recurrence" (D, gates * H, H); maybe "bias" (D, 1, gates * H), which belongs to it alone, and "peepholes"
+# (D, 1, 3 * H)
+Weights = dict[str, Tensor]
 Step = Callable[["Cell", Weights, Tensor, State], State]
 
 # name -> (function of x, alpha and beta; the default of alpha; that of beta)
