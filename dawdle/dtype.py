@@ -92,6 +92,10 @@ BY_NAME = {d.name: d for d in ALL}
 DEFAULT_FLOAT, DEFAULT_INT = float32, int64
 
 
+def _named(name: str) -> DType:
+    return BY_NAME[name]
+
+
 def to_dtype(x: object) -> DType:
     """The DType for a DType, its name, a NumPy dtype or scalar type, or Python's bool, int and float.
 

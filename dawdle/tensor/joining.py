@@ -23,6 +23,7 @@ from dawdle.tensor.core import (
     cut,
     dims,
     expand_to,
+    keywords,
     same,
     tensors_of,
 )

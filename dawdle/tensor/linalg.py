@@ -21,6 +21,7 @@ from dawdle.tensor.core import (
     coerce,
     dims,
     expand_to,
+    keywords,
     operands,
     same,
     tensors_of,

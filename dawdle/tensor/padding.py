@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
-from dawdle.tensor.core import Dim, Scalar, apply, axis_of, cut, dims
+from dawdle.tensor.core import Dim, Scalar, apply, axis_of, cut, dims, keywords
 from dawdle.tensor.joining import cat
 from dawdle.tensor.movement import flip, pad_dims
 

@@ -144,7 +144,7 @@ def var(
     default; 0 with ``unbiased=False``). NaN of fewer than two elements then. ``var(False)`` is
     ``var(unbiased=False)``.
     """
-    return _moments(x, dim, unbiased, keepdim, correction, "var")[0]
+    return cast(_moments(x, dim, unbiased, keepdim, correction, "var")[0], to_float(x).lazy.dtype)
 
 
 @dims
@@ -157,7 +157,8 @@ def std(
     correction: float | None = None,
 ) -> Tensor:
     """Standard deviation over ``dim``: the square root of :func:`var`, with gradient 0 where it is 0."""
-    return _root(_moments(x, dim, unbiased, keepdim, correction, "std")[0])
+    variance, _ = _moments(x, dim, unbiased, keepdim, correction, "std")
+    return cast(_root(variance), to_float(x).lazy.dtype)
 
 
 @dims
@@ -170,7 +171,8 @@ def var_mean(
     correction: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """(variance, mean) over ``dim``; see :func:`var`."""
-    return _moments(x, dim, unbiased, keepdim, correction, "var_mean")
+    variance, average = _moments(x, dim, unbiased, keepdim, correction, "var_mean")
+    return cast(variance, average.lazy.dtype), average
 
 
 @dims
@@ -184,7 +186,7 @@ def std_mean(
 ) -> tuple[Tensor, Tensor]:
     """(standard deviation, mean) over ``dim``; see :func:`std`."""
     variance, average = _moments(x, dim, unbiased, keepdim, correction, "std_mean")
-    return _root(variance), average
+    return cast(_root(variance), average.lazy.dtype), average
 
 
 def _moments(
@@ -195,7 +197,9 @@ def _moments(
     correction: float | None,
     what: str,
 ) -> tuple[Tensor, Tensor]:
-    """(variance, mean) over ``dim``."""
+    """(variance, mean) over ``dim``; the variance in the dtype that sums are taken in, which has room for
+    squares.
+    """
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     if unbiased is not None and correction is not None:
@@ -206,7 +210,7 @@ def _moments(
     average = mean(wide, axes, keepdim=True)
     total = reduced(Op.SUM, ew.square(ew.sub(wide, average)), axes, True)
     variance = ew.div(total, float(max(n - taken, 0)))
-    both = cast(variance, x.lazy.dtype), cast(average, x.lazy.dtype)
+    both = variance, cast(average, x.lazy.dtype)
     return both if keepdim or not axes else (without(both[0], axes), without(both[1], axes))
 
 

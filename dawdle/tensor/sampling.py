@@ -207,10 +207,12 @@ def normal(
 ) -> Tensor:
     """Normal random numbers of that mean and standard deviation; options as in :func:`rand`.
 
-    Both may be tensors, also as ``normal(mean, std)``; their shape is then the default.
+    Both may be tensors, whose shape is then the default; ``normal(mean, std)`` and ``normal(mean, std, size)``
+    are understood as PyTorch means them.
     """
-    if shape and hasattr(shape[0], "lazy"):
-        (mean, std), shape = (*shape, std)[:2], ()
+    size = options.pop("size", shape[2] if len(shape) == 3 and isinstance(shape[2], (tuple, list)) else None)
+    if size is not None or any(hasattr(s, "lazy") for s in shape):
+        (mean, std), shape = (*shape, *(mean, std)[len(shape) :])[:2], () if size is None else (size,)
     wanted = options.pop("requires_grad", False)
     drawn = randn(cls, *_common(shape, "normal", mean, std), **options)
     return ew.add(ew.mul(drawn, std), mean).requires_grad_(wanted)
@@ -218,14 +220,18 @@ def normal(
 
 def randint(
     cls: type[Tensor],
-    low: int,
-    high: int | None = None,
+    low: int = 0,
+    high: Any = None,
     size: Any = (),
     dtype: object | None = None,
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Random integers in [low, high), or [0, low) if ``high`` is left out; int64 by default."""
+    """Random integers in [low, high), or [0, low) if ``high`` is left out; int64 by default. The shape may
+    follow one limit, too: ``randint(high, size)``.
+    """
+    if isinstance(high, (tuple, list)):
+        high, size = None, high
     low, high = (0, low) if high is None else (low, high)
     if high <= low:
         raise ShapeError(f"randint: high {high} must be above low {low}")

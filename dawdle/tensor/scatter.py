@@ -25,6 +25,7 @@ from dawdle.tensor.core import (
     dims,
     expand_to,
     is_scalar,
+    keywords,
 )
 from dawdle.tensor.indexing import checked, getitem, index_tensor, numbered, replaced
 from dawdle.tensor.joining import atleast_1d
