@@ -299,6 +299,22 @@ def test_no_dimensions(device):
     assert x.quantile(0.3).item() == 2 and x.isin([2.0]).item() and x.unique().tolist() == [2]
 
 
+def test_what_is_chosen_from_results_of_reductions(device):
+    """The place that is read holds reductions then, which what is read there holds too."""
+    a = np.random.default_rng(3).standard_normal((3, 7)).astype("float32")
+    p = np.exp(a) / np.exp(a).sum(1, keepdims=True)
+    x = Tensor(a).softmax(1)
+    at = x.argmax(1, keepdim=True)
+    chosen, beside = x.gather(1, at), (x.gather(1, at) * x).sum(1)
+    q = Tensor(p.max(1, keepdims=True) * p).softmax(1)
+    nested = (x.gather(1, at.expand(3, 7)) * x).softmax(1)
+    Tensor.realize(chosen, beside)
+    same(chosen, p.max(1, keepdims=True), rtol=1e-5)
+    same(beside, p.max(1), rtol=1e-5)
+    same(x.topk(1).values, p.max(1, keepdims=True), rtol=1e-5)
+    same(nested.gather(1, nested.argmin(1, keepdim=True)), q.numpy().min(1, keepdims=True), rtol=1e-5)
+
+
 # ---- what comes back, and what can't be asked for
 
 
