@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 
 import numpy as np
 import pytest
+from drawn import close as roughly_close
+from drawn import data, tensor
 
 import dawdle
 from dawdle import Tensor, checkpoint, nn
@@ -14,23 +17,7 @@ from dawdle.lazy.memory import plan_memory
 from dawdle.lazy.schedule import schedule
 from dawdle.lazy.simplify import simplify
 
-
-@pytest.fixture(autouse=True)
-def _numpy():
-    with dawdle.config.override(device="NUMPY"):
-        yield
-
-
-def data(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def tensor(*shape, seed=0, **options):
-    return Tensor(data(*shape, seed=seed), **options)
-
-
-def close(got, expected):
-    np.testing.assert_allclose(got.numpy(), np.asarray(expected), rtol=1e-9, atol=1e-12)
+close = functools.partial(roughly_close, rtol=1e-9, atol=1e-12)
 
 
 def plainly(function, *args, **kwargs):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from drawn import close, data, tensor
 
 import dawdle
 from dawdle import Tensor
@@ -25,24 +26,6 @@ Pair = namedtuple("Pair", "left right")
 class Layer:
     weight: object
     bias: object
-
-
-@pytest.fixture(autouse=True)
-def _numpy():
-    with dawdle.config.override(device="NUMPY"):
-        yield
-
-
-def data(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def tensor(*shape, seed=0):
-    return Tensor(data(*shape, seed=seed))
-
-
-def close(got, expected):
-    np.testing.assert_allclose(got.numpy(), np.asarray(expected), rtol=1e-6, atol=1e-9)
 
 
 def same(got, wanted):

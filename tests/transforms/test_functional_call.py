@@ -11,12 +11,6 @@ from dawdle.errors import StateError
 from dawdle.func import functional_call
 
 
-@pytest.fixture(autouse=True)
-def _numpy():
-    with dawdle.config.override(device="NUMPY"):
-        yield
-
-
 def data(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("f")
 

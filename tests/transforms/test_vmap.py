@@ -6,6 +6,7 @@ from collections import namedtuple
 
 import numpy as np
 import pytest
+from drawn import close, data, tensor
 
 import dawdle
 from dawdle import Tensor, nn, vmap
@@ -21,24 +22,6 @@ except ImportError:
 needs_torch = pytest.mark.skipif(torch is None, reason="compared with PyTorch")
 
 Pair = namedtuple("Pair", "left right")
-
-
-@pytest.fixture(autouse=True)
-def _numpy():
-    with dawdle.config.override(device="NUMPY"):
-        yield
-
-
-def data(*shape, seed=0):
-    return np.random.default_rng(seed).normal(size=shape)
-
-
-def tensor(*shape, seed=0, **options):
-    return Tensor(data(*shape, seed=seed), **options)
-
-
-def close(got, expected, **tolerance):
-    np.testing.assert_allclose(got.numpy(), np.asarray(expected), **{"rtol": 1e-6, "atol": 1e-9, **tolerance})
 
 
 # ---- dimensions and nesting
