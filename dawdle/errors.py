@@ -10,7 +10,7 @@ class ShapeError(DawdleError, ValueError):
 
 
 class ArgumentError(DawdleError, ValueError):
-    """An option has a value that the operation doesn't know."""
+    """An argument has a value that the operation doesn't know, or that doesn't go with the others."""
 
 
 class ConversionError(ShapeError, TypeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from dawdle.dtype import DEFAULT_FLOAT, DType
-from dawdle.errors import InterchangeError
+from dawdle.errors import ArgumentError, InterchangeError
 from dawdle.tensor import Tensor, joining
 from dawdle.tensor.interop import from_data
 
@@ -21,17 +21,17 @@ def asarray(
     obj: Any, /, *, dtype: DType | None = None, device: str | None = None, copy: bool | None = None
 ) -> Tensor:
     """A tensor of numbers, nested lists, arrays or whatever exports a buffer. Only ``copy=False`` shares
-    memory that others may write to. Raises ValueError where it can't.
+    memory that others may write to. Raises ArgumentError, a ValueError, where it can't.
     """
     if isinstance(obj, Tensor):
         unchanged = dtype in (None, obj.dtype) and device in (None, obj.device)
         if copy is False and not unchanged:
-            raise ValueError(f"a tensor of {obj.dtype.name} on {obj.device} can't become this without a copy")
+            raise ArgumentError(f"{obj.dtype.name} on {obj.device} can't become this without a copy")
         return obj if unchanged and not copy else obj.to(device=device, dtype=dtype)
     try:
         return Tensor._wrap(from_data(obj, dtype, device, copy=copy is not False))
     except InterchangeError as error:
-        raise ValueError(str(error)) from None
+        raise ArgumentError(str(error)) from None
 
 
 def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dawdle.errors import DawdleError, ShapeError
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.nn.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -182,7 +182,7 @@ def batch_norm(
         raise ShapeError(f"batch_norm needs an input of shape (N, C, …), not {x.shape}")
     if not training:
         if running_mean is None or running_var is None:
-            raise DawdleError("batch_norm without training needs running_mean and running_var")
+            raise ArgumentError("batch_norm without training needs running_mean and running_var")
         return _normalize(x, _by_channel(running_mean, x), _by_channel(running_var, x), weight, bias, eps)
     axes = (0, *range(2, len(x.shape)))
     count = math.prod(x.shape) // max(x.shape[1], 1)

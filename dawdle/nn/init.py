@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from dawdle.errors import DawdleError, ShapeError
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
 
@@ -30,7 +30,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
     if nonlinearity == "leaky_relu":
         return math.sqrt(2 / (1 + (0.01 if param is None else param) ** 2))
     if nonlinearity not in _GAINS:
-        raise DawdleError(
+        raise ArgumentError(
             f"no gain is known for {nonlinearity!r}; choose leaky_relu or one of {', '.join(_GAINS)}"
         )
     return _GAINS[nonlinearity]
@@ -62,7 +62,7 @@ def trunc_normal_(
     accepted = np.empty(0)
     low, high = (a - mean) / std, (b - mean) / std
     if math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)) < 1e-3:
-        raise DawdleError(
+        raise ArgumentError(
             f"trunc_normal_: almost none of the distribution N({mean}, {std}²) is in [{a}, {b}]"
         )
     while len(accepted) < count:
@@ -160,7 +160,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01) -> Tensor:
 
 def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float:
     if mode not in ("fan_in", "fan_out"):
-        raise DawdleError(f"mode must be 'fan_in' or 'fan_out', not {mode!r}")
+        raise ArgumentError(f"mode must be 'fan_in' or 'fan_out', not {mode!r}")
     fan = fans(tensor)[mode == "fan_out"]
     return calculate_gain(nonlinearity, a) / math.sqrt(max(fan, 1))
 

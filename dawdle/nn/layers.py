@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-from dawdle.errors import ArgumentError, DawdleError, ShapeError
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.nn import functional as F
 from dawdle.nn import init
 from dawdle.nn.module import Module, Parameter
@@ -247,7 +247,7 @@ class Embedding(Module):
     ) -> None:
         super().__init__()
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
-            raise DawdleError(f"padding_idx={padding_idx} is out of range for {num_embeddings} embeddings")
+            raise ArgumentError(f"padding_idx={padding_idx} is out of range for {num_embeddings} embeddings")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = padding_idx if padding_idx is None else padding_idx % num_embeddings
         self.weight = empty_parameter((num_embeddings, embedding_dim), device, dtype)
@@ -275,7 +275,7 @@ class Dropout(Module):
     def __init__(self, p: float = 0.5) -> None:
         super().__init__()
         if not 0 <= p <= 1:
-            raise DawdleError(f"dropout's probability must be in [0, 1], not {p}")
+            raise ArgumentError(f"dropout's probability must be in [0, 1], not {p}")
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dawdle.errors import DawdleError, ShapeError
+from dawdle.errors import ArgumentError, ShapeError
 from dawdle.nn.module import Module
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
@@ -32,7 +32,7 @@ def cross_entropy(
     distribution (Szegedy et al., 2015). Raises ShapeError and DTypeError for operands that don't fit.
     """
     if not 0 <= label_smoothing <= 1:
-        raise DawdleError(f"label_smoothing must be in [0, 1], not {label_smoothing}")
+        raise ArgumentError(f"label_smoothing must be in [0, 1], not {label_smoothing}")
     _check_classes(input, reduction)
     return input.cross_entropy(target, weight, ignore_index, reduction, label_smoothing)
 
@@ -65,7 +65,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d²/2 where |d| < delta, else delta·(|d| − delta/2), of d = input − target (Huber, 1964)."""
     if delta <= 0:
-        raise DawdleError(f"huber_loss needs delta > 0, not {delta}")
+        raise ArgumentError(f"huber_loss needs delta > 0, not {delta}")
     size = _difference(input, target).abs()
     return _reduce(where(size < delta, 0.5 * size.square(), delta * (size - 0.5 * delta)), reduction)
 
@@ -240,7 +240,7 @@ class KLDivLoss(_Loss):
 
 def _check_reduction(reduction: str, *more: str) -> None:
     if reduction not in (*_REDUCTIONS, *more):
-        raise DawdleError(f"reduction must be one of {', '.join((*_REDUCTIONS, *more))}, not {reduction!r}")
+        raise ArgumentError(f"reduction must be one of {', '.join((*_REDUCTIONS, *more))}, not {reduction!r}")
 
 
 def _reduce(loss: Tensor, reduction: str) -> Tensor:

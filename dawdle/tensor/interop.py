@@ -12,7 +12,15 @@ import numpy as np
 
 from dawdle import dtype as dt
 from dawdle.dtype import Array, DType, bfloat16, from_storage, to_dtype, to_storage
-from dawdle.errors import ConversionError, DTypeError, GradientError, InterchangeError, RangeError, ShapeError
+from dawdle.errors import (
+    ArgumentError,
+    ConversionError,
+    DTypeError,
+    GradientError,
+    InterchangeError,
+    RangeError,
+    ShapeError,
+)
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
@@ -239,15 +247,15 @@ def numpy(x: Tensor) -> Array:
 
 def array(x: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
     """What ``np.asarray(tensor)`` gives: a read-only array on the tensor's memory where that is the host's,
-    unless ``copy`` is True or ``dtype`` is another one. Raises ValueError, as NumPy wants, for ``copy=False``
-    where one is needed.
+    unless ``copy`` is True or ``dtype`` is another one. Raises ArgumentError, a ValueError, for
+    ``copy=False`` where one is needed.
     """
     lazy = x.lazy
     out = from_storage(view(x), lazy.dtype)
     out = out if dtype is None else out.astype(dtype, copy=False)
     shared = out.dtype == lazy.dtype.storage and get_device(lazy.device).host_memory
     if copy is False and not shared:
-        raise ValueError(f"an array of {out.dtype} needs a copy of {lazy.dtype.name} on {lazy.device}")
+        raise ArgumentError(f"an array of {out.dtype} needs a copy of {lazy.dtype.name} on {lazy.device}")
     return out.copy() if copy and not out.flags.writeable else out
 
 
@@ -267,13 +275,13 @@ NAMESPACES: dict[str, ModuleType] = {}
 
 
 def array_namespace(x: Tensor, *, api_version: str | None = None) -> ModuleType:
-    """The functions of the array API standard for tensors: ``dawdle.array_api``. Raises ValueError, as the
-    standard wants, for a version that it doesn't implement.
+    """The functions of the array API standard for tensors: ``dawdle.array_api``. Raises ArgumentError, a
+    ValueError, for a version that it doesn't implement.
     """
     if api_version is None:
         return next(reversed(NAMESPACES.values()))
     if api_version not in NAMESPACES:
-        raise ValueError(
+        raise ArgumentError(
             f"version {api_version!r} of the array API is not implemented, {', '.join(NAMESPACES)} is"
         )
     return NAMESPACES[api_version]

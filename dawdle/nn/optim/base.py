@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dawdle import dtype as dt
-from dawdle.errors import DawdleError, GradientError, StateError
+from dawdle.errors import ArgumentError, GradientError, StateError
 from dawdle.nn.module import Parameter
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import no_grad
@@ -37,7 +37,7 @@ class ParamGroup(MutableMapping[str, Any]):
 
     def __setitem__(self, key: str, value: Any) -> None:
         if key not in self._options:
-            raise DawdleError(f"there is no setting {key!r}; choose one of {', '.join(self._options)}")
+            raise ArgumentError(f"there is no setting {key!r}; choose one of {', '.join(self._options)}")
         self._options[key] = value
         if key == "lr" and isinstance(value, Tensor):
             self.lr = value
@@ -45,7 +45,7 @@ class ParamGroup(MutableMapping[str, Any]):
             self.lr = self._own_lr.assign(scalar(value, self._own_lr.device))
 
     def __delitem__(self, key: str) -> None:
-        raise DawdleError(f"the setting {key!r} can't be removed")
+        raise ArgumentError(f"the setting {key!r} can't be removed")
 
     def __iter__(self) -> Iterator[str]:
         return iter(("params", *self._options))
@@ -75,7 +75,7 @@ class Optimizer:
         self.param_groups: list[ParamGroup] = []
         given = list(params)
         if not given:
-            raise DawdleError(f"{type(self).__name__} was given no parameters")
+            raise ArgumentError(f"{type(self).__name__} was given no parameters")
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
             self.add_param_group(group)  # type: ignore[arg-type]
         Tensor.realize(*(p for group in self.param_groups for p in group.params))
@@ -108,22 +108,22 @@ class Optimizer:
         known = {id(p) for g in self.param_groups for p in g.params}
         for param in params:
             if not isinstance(param, Tensor):
-                raise DawdleError(f"an optimizer takes tensors, not {type(param).__name__}")
+                raise ArgumentError(f"an optimizer takes tensors, not {type(param).__name__}")
             if not param.dtype.is_float:
                 raise GradientError(
                     f"a parameter of dtype {param.dtype.name} has no gradient; use a float dtype"
                 )
             if id(param) in known:
-                raise DawdleError("a parameter was given twice")
+                raise ArgumentError("a parameter was given twice")
             known.add(id(param))
             if not isinstance(param, Parameter):
                 param.requires_grad_(True)
         if unknown := [k for k in group if k != "params" and k not in self.defaults]:
-            raise DawdleError(
+            raise ArgumentError(
                 f"{type(self).__name__} has no settings {unknown}; it has {', '.join(self.defaults)}"
             )
         if not params:
-            raise DawdleError("a parameter group is empty")
+            raise ArgumentError("a parameter group is empty")
         options = {**self.defaults, **{k: v for k, v in group.items() if k != "params"}}
         made = ParamGroup(params, options)
         made.scalars = {name: scalar(0.0, made.lr.device) for name in self.scalar_names(made)}
@@ -233,7 +233,7 @@ def scalar(value: float, device: str) -> Tensor:
 def require(condition: bool, name: str, value: object, wanted: str) -> None:
     """Raise unless a setting has a sensible value."""
     if not condition:
-        raise DawdleError(f"{name} must be {wanted}, not {value}")
+        raise ArgumentError(f"{name} must be {wanted}, not {value}")
 
 
 def require_rate(lr: float | Tensor) -> None:

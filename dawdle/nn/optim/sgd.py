@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dawdle.errors import DawdleError
+from dawdle.errors import ArgumentError
 from dawdle.nn.optim.base import Optimizer, ParamGroup, Slots, require, require_rate
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
@@ -31,7 +31,7 @@ class SGD(Optimizer):
         require(momentum >= 0, "momentum", momentum, "at least 0")
         require(weight_decay >= 0, "weight_decay", weight_decay, "at least 0")
         if nesterov and (momentum == 0 or dampening != 0):
-            raise DawdleError("nesterov needs a momentum and no dampening")
+            raise ArgumentError("nesterov needs a momentum and no dampening")
         super().__init__(
             params,
             {
