@@ -52,12 +52,12 @@ from dawdle.func import (
     vmap,
 )
 from dawdle.functions import *  # noqa: F403
+from dawdle.functions import where
 from dawdle.random import Generator, manual_seed
 from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
 from dawdle.tensor.einsum import einsum, tensordot
-from dawdle.tensor.elementwise import where
 from dawdle.tensor.joining import cat, stack
 from dawdle.tensor.linalg import chain_matmul
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from dawdle.tensor import Tensor
-from dawdle.tensor.core import Operand, is_scalar
+from dawdle.tensor import elementwise as _elementwise
+from dawdle.tensor.core import Operand, is_scalar, keywords
 from dawdle.tensor.joining import (
     block_diag,
     broadcast_shapes,
@@ -27,21 +28,56 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+_MISSING: Any = object()
+
+
 def function(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
-    """A method as a function, whose first argument may be anything that a tensor can be made of.
-
-    A number stays one beside a tensor, so that it takes the dtype of that.
+    """A method as a function, whose first argument, ``input``, may be anything that a tensor can be made of.
     """
+    return _function(method, False)
 
+
+def elementwise(method: Callable[Concatenate[Tensor, P], R]) -> Callable[Concatenate[Operand, P], R]:
+    """:func:`function` for methods of two operands: a number beside a tensor takes the dtype of that."""
+    return _function(method, True)
+
+
+def _function(
+    method: Callable[Concatenate[Tensor, P], R], weak: bool
+) -> Callable[Concatenate[Operand, P], R]:
     @wraps(method)
-    def of(x: Operand, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def of(x: Operand = _MISSING, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        if x is _MISSING:
+            if "input" not in kwargs:
+                raise TypeError(f"{method.__name__}() missing its first argument, 'input'")
+            x = kwargs.pop("input")  # type: ignore[assignment]
         if not isinstance(x, Tensor):
             others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor)]
-            if not (others and is_scalar(x)):
+            if not (weak and others and is_scalar(x)):
                 x = Tensor(x, device=others[0].device if others else None)
         return method(x, *args, **kwargs)  # type: ignore[arg-type]
 
     return of
+
+
+_where = keywords(input="a", other="b")(_elementwise.where)
+
+
+@overload
+def where(condition: Operand, /) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Operand, *choices: Operand, **named: Operand) -> Tensor: ...
+def where(condition: Any, *choices: Any, **named: Any) -> Any:
+    """``where(condition, a, b)``: ``a`` where the bool ``condition`` holds, else ``b``, broadcast together;
+    the branch not taken gets a zero gradient, even where its value is NaN. ``a`` and ``b`` are also called
+    ``input`` and ``other``.
+
+    ``where(condition)``: the indices at which it holds, as :meth:`Tensor.nonzero` with ``as_tuple``.
+    """
+    if not choices and not named:
+        places: tuple[Tensor, ...] = nonzero(condition, as_tuple=True)
+        return places
+    return _where(condition, *choices, **named)
 
 
 abs = function(Tensor.abs)
@@ -50,15 +86,15 @@ acos = function(Tensor.acos)
 acosh = function(Tensor.acosh)
 adaptive_avg_pool1d = function(Tensor.adaptive_avg_pool1d)
 adaptive_max_pool1d = function(Tensor.adaptive_max_pool1d)
-add = function(Tensor.add)
+add = elementwise(Tensor.add)
 addbmm = function(Tensor.addbmm)
-addcdiv = function(Tensor.addcdiv)
-addcmul = function(Tensor.addcmul)
+addcdiv = elementwise(Tensor.addcdiv)
+addcmul = elementwise(Tensor.addcmul)
 addmm = function(Tensor.addmm)
 addmv = function(Tensor.addmv)
 addr = function(Tensor.addr)
 all = function(Tensor.all)
-allclose = function(Tensor.allclose)
+allclose = elementwise(Tensor.allclose)
 amax = function(Tensor.amax)
 amin = function(Tensor.amin)
 aminmax = function(Tensor.aminmax)
@@ -68,7 +104,7 @@ arccosh = function(Tensor.arccosh)
 arcsin = function(Tensor.arcsin)
 arcsinh = function(Tensor.arcsinh)
 arctan = function(Tensor.arctan)
-arctan2 = function(Tensor.arctan2)
+arctan2 = elementwise(Tensor.arctan2)
 arctanh = function(Tensor.arctanh)
 argmax = function(Tensor.argmax)
 argmin = function(Tensor.argmin)
@@ -78,7 +114,7 @@ as_strided = function(Tensor.as_strided)
 asin = function(Tensor.asin)
 asinh = function(Tensor.asinh)
 atan = function(Tensor.atan)
-atan2 = function(Tensor.atan2)
+atan2 = elementwise(Tensor.atan2)
 atanh = function(Tensor.atanh)
 atleast_1d = function(Tensor.atleast_1d)
 atleast_2d = function(Tensor.atleast_2d)
@@ -87,12 +123,12 @@ avg_pool1d = function(Tensor.avg_pool1d)
 baddbmm = function(Tensor.baddbmm)
 bernoulli = function(Tensor.bernoulli)
 bincount = function(Tensor.bincount)
-bitwise_and = function(Tensor.bitwise_and)
-bitwise_left_shift = function(Tensor.bitwise_left_shift)
+bitwise_and = elementwise(Tensor.bitwise_and)
+bitwise_left_shift = elementwise(Tensor.bitwise_left_shift)
 bitwise_not = function(Tensor.bitwise_not)
-bitwise_or = function(Tensor.bitwise_or)
-bitwise_right_shift = function(Tensor.bitwise_right_shift)
-bitwise_xor = function(Tensor.bitwise_xor)
+bitwise_or = elementwise(Tensor.bitwise_or)
+bitwise_right_shift = elementwise(Tensor.bitwise_right_shift)
+bitwise_xor = elementwise(Tensor.bitwise_xor)
 bmm = function(Tensor.bmm)
 broadcast_to = function(Tensor.broadcast_to)
 bucketize = function(Tensor.bucketize)
@@ -115,7 +151,7 @@ conv3d = function(Tensor.conv3d)
 conv_transpose1d = function(Tensor.conv_transpose1d)
 conv_transpose2d = function(Tensor.conv_transpose2d)
 conv_transpose3d = function(Tensor.conv_transpose3d)
-copysign = function(Tensor.copysign)
+copysign = elementwise(Tensor.copysign)
 corrcoef = function(Tensor.corrcoef)
 cos = function(Tensor.cos)
 cosh = function(Tensor.cosh)
@@ -136,13 +172,13 @@ diagonal = function(Tensor.diagonal)
 diagonal_scatter = function(Tensor.diagonal_scatter)
 diff = function(Tensor.diff)
 digamma = function(Tensor.digamma)
-div = function(Tensor.div)
-divide = function(Tensor.divide)
+div = elementwise(Tensor.div)
+divide = elementwise(Tensor.divide)
 dot = function(Tensor.dot)
 dropout = function(Tensor.dropout)
 dsplit = function(Tensor.dsplit)
 empty_like = function(Tensor.empty_like)
-eq = function(Tensor.eq)
+eq = elementwise(Tensor.eq)
 equal = function(Tensor.equal)
 erf = function(Tensor.erf)
 erfc = function(Tensor.erfc)
@@ -156,28 +192,28 @@ flatten = function(Tensor.flatten)
 flip = function(Tensor.flip)
 fliplr = function(Tensor.fliplr)
 flipud = function(Tensor.flipud)
-float_power = function(Tensor.float_power)
+float_power = elementwise(Tensor.float_power)
 floor = function(Tensor.floor)
-floor_divide = function(Tensor.floor_divide)
-fmax = function(Tensor.fmax)
-fmin = function(Tensor.fmin)
-fmod = function(Tensor.fmod)
+floor_divide = elementwise(Tensor.floor_divide)
+fmax = elementwise(Tensor.fmax)
+fmin = elementwise(Tensor.fmin)
+fmod = elementwise(Tensor.fmod)
 frac = function(Tensor.frac)
 frexp = function(Tensor.frexp)
 full_like = function(Tensor.full_like)
 gather = function(Tensor.gather)
-gcd = function(Tensor.gcd)
-ge = function(Tensor.ge)
+gcd = elementwise(Tensor.gcd)
+ge = elementwise(Tensor.ge)
 ger = function(Tensor.ger)
-greater = function(Tensor.greater)
-greater_equal = function(Tensor.greater_equal)
-gt = function(Tensor.gt)
+greater = elementwise(Tensor.greater)
+greater_equal = elementwise(Tensor.greater_equal)
+gt = elementwise(Tensor.gt)
 hardshrink = function(Tensor.hardshrink)
-heaviside = function(Tensor.heaviside)
+heaviside = elementwise(Tensor.heaviside)
 histc = function(Tensor.histc)
 histogram = function(Tensor.histogram)
 hsplit = function(Tensor.hsplit)
-hypot = function(Tensor.hypot)
+hypot = elementwise(Tensor.hypot)
 index_add = function(Tensor.index_add)
 index_copy = function(Tensor.index_copy)
 index_fill = function(Tensor.index_fill)
@@ -186,7 +222,7 @@ index_reduce = function(Tensor.index_reduce)
 index_select = function(Tensor.index_select)
 inner = function(Tensor.inner)
 inverse = function(Tensor.inverse)
-isclose = function(Tensor.isclose)
+isclose = elementwise(Tensor.isclose)
 isfinite = function(Tensor.isfinite)
 isin = function(Tensor.isin)
 isinf = function(Tensor.isinf)
@@ -195,20 +231,20 @@ isneginf = function(Tensor.isneginf)
 isposinf = function(Tensor.isposinf)
 kron = function(Tensor.kron)
 kthvalue = function(Tensor.kthvalue)
-lcm = function(Tensor.lcm)
+lcm = elementwise(Tensor.lcm)
 ldexp = function(Tensor.ldexp)
-le = function(Tensor.le)
-lerp = function(Tensor.lerp)
-less = function(Tensor.less)
-less_equal = function(Tensor.less_equal)
+le = elementwise(Tensor.le)
+lerp = elementwise(Tensor.lerp)
+less = elementwise(Tensor.less)
+less_equal = elementwise(Tensor.less_equal)
 lgamma = function(Tensor.lgamma)
 log = function(Tensor.log)
 log1p = function(Tensor.log1p)
 log2 = function(Tensor.log2)
 log10 = function(Tensor.log10)
 log_softmax = function(Tensor.log_softmax)
-logaddexp = function(Tensor.logaddexp)
-logaddexp2 = function(Tensor.logaddexp2)
+logaddexp = elementwise(Tensor.logaddexp)
+logaddexp2 = elementwise(Tensor.logaddexp2)
 logcumsumexp = function(Tensor.logcumsumexp)
 logdet = function(Tensor.logdet)
 logical_and = function(Tensor.logical_and)
@@ -218,30 +254,30 @@ logical_xor = function(Tensor.logical_xor)
 logit = function(Tensor.logit)
 logspace = Tensor.logspace
 logsumexp = function(Tensor.logsumexp)
-lt = function(Tensor.lt)
+lt = elementwise(Tensor.lt)
 masked_fill = function(Tensor.masked_fill)
 masked_scatter = function(Tensor.masked_scatter)
 masked_select = function(Tensor.masked_select)
 matmul = function(Tensor.matmul)
 matrix_power = function(Tensor.matrix_power)
 matrix_rank = function(Tensor.matrix_rank)
-max = function(Tensor.max)
+max = elementwise(Tensor.max)
 max_pool1d = function(Tensor.max_pool1d)
 max_pool2d = function(Tensor.max_pool2d)
 max_pool3d = function(Tensor.max_pool3d)
-maximum = function(Tensor.maximum)
+maximum = elementwise(Tensor.maximum)
 mean = function(Tensor.mean)
 median = function(Tensor.median)
-min = function(Tensor.min)
-minimum = function(Tensor.minimum)
+min = elementwise(Tensor.min)
+minimum = elementwise(Tensor.minimum)
 mm = function(Tensor.mm)
 mode = function(Tensor.mode)
 moveaxis = function(Tensor.moveaxis)
 movedim = function(Tensor.movedim)
 msort = function(Tensor.msort)
-mul = function(Tensor.mul)
+mul = elementwise(Tensor.mul)
 multinomial = function(Tensor.multinomial)
-multiply = function(Tensor.multiply)
+multiply = elementwise(Tensor.multiply)
 mv = function(Tensor.mv)
 nan_to_num = function(Tensor.nan_to_num)
 nanmean = function(Tensor.nanmean)
@@ -249,13 +285,13 @@ nanmedian = function(Tensor.nanmedian)
 nanquantile = function(Tensor.nanquantile)
 nansum = function(Tensor.nansum)
 narrow = function(Tensor.narrow)
-ne = function(Tensor.ne)
+ne = elementwise(Tensor.ne)
 neg = function(Tensor.neg)
 negative = function(Tensor.negative)
 nonzero = function(Tensor.nonzero)
 norm = function(Tensor.norm)
 normal = Tensor.normal
-not_equal = function(Tensor.not_equal)
+not_equal = elementwise(Tensor.not_equal)
 one_hot = function(Tensor.one_hot)
 ones_like = function(Tensor.ones_like)
 outer = function(Tensor.outer)
@@ -265,7 +301,7 @@ pinverse = function(Tensor.pinverse)
 pixel_shuffle = function(Tensor.pixel_shuffle)
 pixel_unshuffle = function(Tensor.pixel_unshuffle)
 positive = function(Tensor.positive)
-pow = function(Tensor.pow)
+pow = elementwise(Tensor.pow)
 prod = function(Tensor.prod)
 put = function(Tensor.put)
 qr = function(Tensor.qr)
@@ -279,7 +315,7 @@ ravel = function(Tensor.ravel)
 rearrange = function(Tensor.rearrange)
 reciprocal = function(Tensor.reciprocal)
 relu = function(Tensor.relu)
-remainder = function(Tensor.remainder)
+remainder = elementwise(Tensor.remainder)
 repeat = function(Tensor.repeat)
 repeat_interleave = function(Tensor.repeat_interleave)
 reshape = function(Tensor.reshape)
@@ -314,8 +350,8 @@ square = function(Tensor.square)
 squeeze = function(Tensor.squeeze)
 std = function(Tensor.std)
 std_mean = function(Tensor.std_mean)
-sub = function(Tensor.sub)
-subtract = function(Tensor.subtract)
+sub = elementwise(Tensor.sub)
+subtract = elementwise(Tensor.subtract)
 sum = function(Tensor.sum)
 svd = function(Tensor.svd)
 swapaxes = function(Tensor.swapaxes)
@@ -337,7 +373,7 @@ tril = function(Tensor.tril)
 tril_indices = Tensor.tril_indices
 triu = function(Tensor.triu)
 triu_indices = Tensor.triu_indices
-true_divide = function(Tensor.true_divide)
+true_divide = elementwise(Tensor.true_divide)
 trunc = function(Tensor.trunc)
 unbind = function(Tensor.unbind)
 unflatten = function(Tensor.unflatten)
@@ -351,7 +387,7 @@ var_mean = function(Tensor.var_mean)
 vdot = function(Tensor.vdot)
 vecdot = function(Tensor.vecdot)
 vsplit = function(Tensor.vsplit)
-xlogy = function(Tensor.xlogy)
+xlogy = elementwise(Tensor.xlogy)
 zeros_like = function(Tensor.zeros_like)
 
 # fmt: off

@@ -207,8 +207,8 @@ def normal(
 ) -> Tensor:
     """Normal random numbers of that mean and standard deviation; options as in :func:`rand`.
 
-    Both may be tensors, whose shape is then the default; ``normal(mean, std)`` and ``normal(mean, std, size)``
-    are understood as PyTorch means them.
+    Both may be tensors, whose shape is then the default; ``normal(mean, std)`` of tensors and
+    ``normal(mean, std, size)`` are understood as PyTorch means them.
     """
     size = options.pop("size", shape[2] if len(shape) == 3 and isinstance(shape[2], (tuple, list)) else None)
     if size is not None or any(hasattr(s, "lazy") for s in shape):

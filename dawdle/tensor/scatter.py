@@ -397,3 +397,8 @@ def diagonal_scatter(x: Tensor, src: Operand, offset: int = 0, dim1: int = 0, di
 def fill(x: Tensor, value: Scalar | Tensor) -> Tensor:
     """Every element replaced by ``value``."""
     return expand_to(_values(x, value, ()), x.lazy.shape)
+
+
+def zero_(x: Tensor) -> Tensor:
+    """In place: every element 0."""
+    return x._rebind(fill(x, 0))

@@ -10,7 +10,7 @@ from dawdle.dtype import float32, float64
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, Parts, rule
-from dawdle.tensor.core import Operand, apply, cast, composite, constant, to_float, widen
+from dawdle.tensor.core import Operand, apply, cast, composite, constant, keywords, to_float, widen
 from dawdle.tensor.extended import polynomial
 from dawdle.tensor.transcendental import function, odd_polynomial, rsqrt
 
@@ -167,6 +167,7 @@ def _atan_gradient(n: Node, g: Tensor) -> Parts:
     return (ew.div(g, ew.add(ew.square(n.x(g)), 1.0)),)
 
 
+@keywords(other="x")
 def atan2(y: Tensor, x: Operand) -> Tensor:
     """The angle of the point (x, y), in [-pi, pi], with the sign of ``y``, also of its zeros; of integers, in
     float32. The gradient at (0, 0) is 0.

@@ -24,3 +24,4 @@ class Places:
     index_add_, index_copy_, index_fill_ = rebinding(index_add, index_copy, index_fill)
     index_reduce_, index_put_, put_ = rebinding(index_reduce, index_put, put)
     masked_scatter_, fill_ = rebinding(masked_scatter, fill)
+    zero_ = places.zero_
