@@ -81,6 +81,13 @@ def tensor_dtype(code: int) -> DType | None:
     return BY_NAME.get(element_type(code))
 
 
+def integer_bits(name: str) -> tuple[int, bool] | None:
+    """(bits, whether signed) of an integer type of that name; None for others."""
+    if "int" not in name:
+        return None
+    return int(name.lstrip("uint")), not name.startswith("u")
+
+
 def numpy_dtype(code: int) -> np.dtype[Any]:
     """The NumPy dtype that holds elements of any ``TensorProto.DataType``: object for strings."""
     name = element_type(code)

@@ -11,7 +11,17 @@ from dawdle.dtype import Array, float32, to_dtype
 from dawdle.errors import ModelError
 from dawdle.onnx.ops.common import dtype_given
 from dawdle.onnx.registry import Node, operator
-from dawdle.onnx.values import HostArray, Value, host, ints, numpy_dtype, on_host, scalar, tensor_dtype
+from dawdle.onnx.values import (
+    HostArray,
+    Value,
+    host,
+    integer_bits,
+    ints,
+    numpy_dtype,
+    on_host,
+    scalar,
+    tensor_dtype,
+)
 from dawdle.onnx.weights import from_array, package
 from dawdle.tensor import Tensor
 
@@ -148,18 +158,16 @@ def narrowed(array: Array, wanted: np.dtype[Any], saturate: bool, rounding: str 
             return np.asarray(helper.to_float8e8m0(source.astype(np.float32), saturate, rounding))
         if wanted.name.startswith("float8") and saturate:
             return np.asarray(helper.saturate_cast(source, wanted))
-        if "int" in wanted.name:
-            return _wrapped(source, wanted)
-        return np.asarray(source.astype(wanted))
+        kind = integer_bits(wanted.name)
+        return np.asarray(source if kind is None else _wrapped(source, *kind)).astype(wanted)
 
 
-def _wrapped(array: Array, wanted: np.dtype[Any]) -> Array:
+def _wrapped(array: Array, bits: int, signed: bool) -> Array:
     """Numbers as integers of few bits, of which the lowest are kept."""
-    bits = int(wanted.name.lstrip("uint"))
     low = array.astype(np.int64) & ((1 << bits) - 1)
-    if not wanted.name.startswith("u"):
+    if signed:
         low = np.where(low >= 1 << (bits - 1), low - (1 << bits), low)
-    return np.asarray(low.astype(wanted))
+    return low
 
 
 @operator("BitCast")

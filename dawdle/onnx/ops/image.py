@@ -146,25 +146,27 @@ def center_crop_pad(node: Node, x: Tensor, shape: Tensor) -> Tensor:
     return pad_dims(x, amounts)
 
 
+# how the channels of a block's pixels are numbered
+BLOCKS = {"DCR": "(p q c)", "CRD": "(c p q)"}
+
+
+def _blocks(node: Node) -> str:
+    mode = node.string("mode", "DCR")
+    if mode not in BLOCKS:
+        raise ModelError(f"{node}: mode is {mode!r}; known are {', '.join(BLOCKS)}")
+    return BLOCKS[mode]
+
+
 @operator("DepthToSpace")
 def depth_to_space(node: Node, x: Tensor) -> Tensor:
-    batch, channels, height, width = x.shape
-    b = node.int("blocksize")
-    outs = channels // (b * b)
-    if node.string("mode", "DCR") == "DCR":
-        parts = x.reshape(batch, b, b, outs, height, width).permute(0, 3, 4, 1, 5, 2)
-    else:
-        parts = x.reshape(batch, outs, b, b, height, width).permute(0, 1, 4, 2, 5, 3)
-    return parts.reshape(batch, outs, height * b, width * b)
+    size = node.int("blocksize")
+    return x.rearrange(f"n {_blocks(node)} h w -> n c (h p) (w q)", p=size, q=size)
 
 
 @operator("SpaceToDepth")
 def space_to_depth(node: Node, x: Tensor) -> Tensor:
-    batch, channels, height, width = x.shape
-    b = node.int("blocksize")
-    parts = x.reshape(batch, channels, height // b, b, width // b, b)
-    order = (0, 3, 5, 1, 2, 4) if node.string("mode", "DCR") == "DCR" else (0, 1, 3, 5, 2, 4)
-    return parts.permute(order).reshape(batch, channels * b * b, height // b, width // b)
+    size = node.int("blocksize")
+    return x.rearrange(f"n c (h p) (w q) -> n {_blocks(node)} h w", p=size, q=size)
 
 
 @operator("Col2Im", since=18, host=(1, 2))

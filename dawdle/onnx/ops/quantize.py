@@ -7,7 +7,7 @@ from dawdle.errors import ShapeError
 from dawdle.onnx.ops.creation import converted, element_code
 from dawdle.onnx.ops.neural import integer_conv, integer_matmul
 from dawdle.onnx.registry import Node, operator
-from dawdle.onnx.values import HostArray, Value, element_type, tensor_dtype
+from dawdle.onnx.values import HostArray, Value, element_type, integer_bits, tensor_dtype
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
 
@@ -16,10 +16,11 @@ UINT8 = 2  # of TensorProto.DataType
 
 def _limits(name: str) -> tuple[int, int] | None:
     """The least and the greatest integer of a dtype of that name; None for floats."""
-    if "int" not in name:
+    kind = integer_bits(name)
+    if kind is None:
         return None
-    bits = int(name.lstrip("uint"))
-    return (0, (1 << bits) - 1) if name.startswith("u") else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    bits, signed = kind
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
 def _spread(node: Node, t: Tensor, shape: tuple[int, ...]) -> Tensor:
