@@ -22,6 +22,7 @@ from dawdle.dtype import (
     uint64,
 )
 from dawdle.errors import (
+    ArgumentError,
     CompileError,
     ConversionError,
     DataError,
@@ -33,6 +34,7 @@ from dawdle.errors import (
     InterchangeError,
     JitError,
     LinAlgError,
+    ModelError,
     OutOfMemoryError,
     RangeError,
     ShapeError,
@@ -62,6 +64,7 @@ from dawdle.tensor.joining import cat, stack
 from dawdle.tensor.linalg import chain_matmul
 
 __all__ = [
+    "ArgumentError",
     "CompileError",
     "ConversionError",
     "DType",
@@ -75,6 +78,7 @@ __all__ = [
     "InterchangeError",
     "JitError",
     "LinAlgError",
+    "ModelError",
     "OutOfMemoryError",
     "RangeError",
     "ShapeError",
