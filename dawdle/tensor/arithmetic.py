@@ -30,6 +30,7 @@ from dawdle.tensor.core import (
     widen,
 )
 from dawdle.tensor.interop import as_bool
+from dawdle.tensor.transcendental import exp2
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -92,14 +93,17 @@ def _copysign_gradient(n: Node, g: Tensor) -> Parts:
 
 
 def ldexp(x: Tensor, other: Operand) -> Tensor:
-    """x * 2**other for whole exponents, without overflow on the way; of integers, in float32."""
+    """x * 2**other; of integers, in float32. For integers as exponents, without overflow on the way."""
     x = to_float(x)
-    exponent = coerce(x, other)
+    exponent = coerce(x, np.asarray(other) if isinstance(other, int) else other)
     if exponent.lazy.dtype.is_float:
-        exponent = cast(ew.trunc(exponent), int32)
+        return ew.mul(x, exp2(exponent))
+    wide = widen(x)
+    kind, limit = exponent.lazy.dtype, 3 * wide.lazy.dtype.exponent  # beyond what the floats span
+    if kind.bits > 8:
+        exponent = ew.minimum(ew.maximum(exponent, 0 if kind.kind == "u" else -limit), limit)
     exponent = cast(exponent, int32)
     quarter = ew.rshift(exponent, 2)
-    wide = widen(x)
     factor = apply(Op.EXP2, None, cast(quarter, wide.lazy.dtype))
     rest = apply(Op.EXP2, None, cast(ew.sub(exponent, ew.mul(quarter, 3)), wide.lazy.dtype))
     for each in (factor, factor, factor, rest):

@@ -342,9 +342,12 @@ def realize(x: Tensor, *others: Tensor) -> Tensor:
 
 def to(x: Tensor, *args: Any, dtype: object | None = None, device: str | None = None) -> Tensor:
     """The tensor in another dtype or on another device: ``x.to("CPU")``, ``x.to(float16)``, ``x.to(device=,
-    dtype=)``.
+    dtype=)``; ``x.to(other)`` in those of another tensor.
     """
     for a in args:
+        if hasattr(a, "lazy"):
+            dtype, device = a.lazy.dtype, a.lazy.device
+            continue
         if isinstance(a, str) and a not in dt.BY_NAME:
             device = a
         elif a is not None:

@@ -11,7 +11,7 @@ import pytest
 import dawdle
 from dawdle import Tensor
 from dawdle.dtype import ALL
-from dawdle.errors import DeviceError
+from dawdle.errors import ArgumentError, DeviceError
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -93,3 +93,19 @@ def test_deviations_of_16_bit_floats_do_not_overflow_on_the_way():
 def test_a_device_is_named_by_a_string():
     with pytest.raises(DeviceError, match="got 3"):
         Tensor([1.0], device=3)
+
+
+def test_to_the_dtype_of_another_tensor():
+    assert Tensor([1, 2]).to(Tensor([1.0])).dtype.name == "float32"
+    assert Tensor([1.0, 2.0]).to(Tensor([1])).tolist() == [1, 2]
+
+
+def test_ldexp_of_far_exponents():
+    assert Tensor([1.0, 1.0, 0.0]).ldexp(Tensor([2**40, -(2**40), 2**40])).tolist() == [np.inf, 0, 0]
+    assert Tensor([2.0**-120]).ldexp(240).item() == 2.0**120
+    assert Tensor([3.0]).ldexp(0.5).dtype.name == "float32"
+
+
+def test_a_norm_of_exponent_zero_pools_nothing():
+    with pytest.raises(ArgumentError, match="can't be 0"):
+        dawdle.nn.functional.lp_pool1d(dawdle.ones(1, 1, 4), 0, 2)

@@ -55,6 +55,7 @@ binary("xlogy", Tensor.xlogy, None, lambda a, b: torch.xlogy(a, b), domain=("nor
 binary("heaviside", Tensor.heaviside, np.heaviside, gradient=False, special="f")
 binary("ldexp", lambda a, b: a.ldexp(b // 3), lambda a, b: np.ldexp(a, (b // 3).astype(np.int32)),
     domain=("normal", "int"))
+binary("ldexp between", Tensor.ldexp, lambda a, b: a * 2**b, lambda a, b: torch.ldexp(a, b))
 binary("int add", lambda a, b: a + b, np.add, domain="int", gradient=False)
 binary("int floordiv", lambda a, b: a // b, np.floor_divide, domain=("int", "nonzero"), gradient=False)
 binary("int mod", lambda a, b: a % b, np.mod, domain=("int", "nonzero"), gradient=False)

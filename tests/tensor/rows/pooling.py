@@ -1,6 +1,7 @@
 """Pools, in all forms, and back; images as columns."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from table import F, row
@@ -34,6 +35,8 @@ for n, shape in SHAPES.items():
     pooled(n, "max_pool", for_rows(shape[1:]), kernel_size=(2, 3, 1)[:n], return_indices=True)
     pooled(n, "lp_pool", shapes, "positive", norm_type=3.0, kernel_size=2)
     pooled(n, "lp_pool", shapes, "positive", norm_type=2.0, kernel_size=3, stride=2, ceil_mode=True)
+    if n < 3:  # PyTorch has none of three dimensions
+        pooled(n, "lp_pool", shapes, norm_type=math.inf, kernel_size=3, stride=2, ceil_mode=True)
     for size in (1, 3, 4):
         pooled(n, "adaptive_avg_pool", shapes, output_size=size)
         pooled(n, "adaptive_max_pool", shapes, output_size=size)
