@@ -56,6 +56,7 @@ from dawdle.tensor.convolution import (
     fold,
     unfold,
 )
+from dawdle.tensor.core import coerce, operands
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.gridsample import affine_grid, grid_sample
 from dawdle.tensor.layouts import pixel_shuffle, pixel_unshuffle
@@ -88,6 +89,7 @@ from dawdle.tensor.scatter import one_hot
 from dawdle.tensor.transcendental import sigmoid, tanh
 
 
+@operands("weight", "bias")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x·weightᵀ + bias: shapes (…, in), (out, in), (out,) → (…, out)."""
     if not x.shape or x.shape[-1] != weight.shape[-1]:
@@ -104,6 +106,7 @@ def normalize(x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: fl
     return x.normalize(p, dim, eps)
 
 
+@operands("weight")
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Rows of ``weight`` (n, d) at ``index`` (…): shape (…, d).
 
@@ -123,6 +126,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return x.dropout(p, training)
 
 
+@operands("weight", "bias")
 def layer_norm(
     x: Tensor,
     normalized_shape: Sequence[int],
@@ -136,6 +140,7 @@ def layer_norm(
     return y if bias is None else y + bias
 
 
+@operands("weight")
 def rms_norm(
     x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -148,6 +153,7 @@ def rms_norm(
     return y if weight is None else y * weight
 
 
+@operands("weight", "bias")
 def group_norm(
     x: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
@@ -162,6 +168,7 @@ def group_norm(
     return y if bias is None else y + _by_channel(bias, x)
 
 
+@operands("weight", "bias")
 def batch_norm(
     x: Tensor,
     running_mean: Tensor | None,
@@ -183,7 +190,8 @@ def batch_norm(
     if not training:
         if running_mean is None or running_var is None:
             raise ArgumentError("batch_norm without training needs running_mean and running_var")
-        return _normalize(x, _by_channel(running_mean, x), _by_channel(running_var, x), weight, bias, eps)
+        mean, variance = (_by_channel(coerce(x, t), x) for t in (running_mean, running_var))
+        return _normalize(x, mean, variance, weight, bias, eps)
     axes = (0, *range(2, len(x.shape)))
     count = math.prod(x.shape) // max(x.shape[1], 1)
     if count < 2:

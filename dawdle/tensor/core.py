@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 Scalar: TypeAlias = "bool | int | float"
 Operand: TypeAlias = "Tensor | bool | int | float | np.ndarray[Any, Any] | Sequence[Any]"
 Dim: TypeAlias = "int | Sequence[int] | None"
@@ -285,23 +286,23 @@ def tensors_of(operands: Iterable[Operand], what: str) -> list[Tensor]:
     return [coerce(first, x) for x in given]
 
 
-def operands(*names: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
+def operands(*names: str) -> Callable[[F], F]:
     """Decorator: the parameters of these names may be anything that :func:`coerce` makes a tensor of, beside
     the first parameter. None stays.
     """
 
-    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+    def decorate(function: F) -> F:
         known = list(inspect.signature(function).parameters)
         places = [known.index(name) for name in names]
 
         @functools.wraps(function)
-        def wrapper(*args: Any, **kwargs: Any) -> R:
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
             x = args[0] if args else kwargs[known[0]]
             given = [v if i not in places or v is None else coerce(x, v) for i, v in enumerate(args)]
             named = {k: v if k not in names or v is None else coerce(x, v) for k, v in kwargs.items()}
             return function(*given, **named)
 
-        return wrapper
+        return wrapper  # type: ignore[return-value]
 
     return decorate
 

@@ -21,6 +21,7 @@ from dawdle.errors import (
     ShapeError,
 )
 from dawdle.lazy.ops import Op
+from dawdle.nn import functional as F
 
 
 def check(tensor, expected, dtype=None):
@@ -238,6 +239,8 @@ V, M, I, B = np.arange(1.0, 4), np.arange(9.0).reshape(3, 3), np.array([2, 0, 1]
     (lambda a, b: a.prelu(b), (-M, V)),
     (lambda a, b: a.conv1d(weight=b, padding=1), (M, B)), (lambda a, b: a.batchnorm(b, b, b, b), (M, V)),
     (lambda a, b: a.conv_transpose1d(b), (M, np.ones((3, 2, 2)))),
+    (lambda a, b: F.linear(a, b, b[0]), (M, M)), (lambda a, b: F.layer_norm(a, (3,), b, b), (M, V)),
+    (lambda a, b: F.mse_loss(a, b), (V, V)), (lambda a, b: F.batch_norm(a, b, b, b, b), (M, V)),
     (lambda a, b: a.cross_entropy(b), (M, I)), (lambda a, b: a.nll_loss(I, b), (-M, V)),
     (lambda a, b: a.scaled_dot_product_attention(b, b, attn_mask=b[0] > 2), (B, B)),
     (lambda a, b: a.grid_sample(b, align_corners=True), (B[None], np.zeros((1, 2, 2, 2)))),
