@@ -18,7 +18,7 @@ from dawdle.onnx import Model
 from dawdle.onnx.weights import to_array
 
 NODE, REAL = "node", "real"
-KINDS = (NODE, "simple", "pytorch-converted", "pytorch-operator", REAL)
+KINDS = (REAL, NODE, "simple", "pytorch-converted", "pytorch-operator")  # the longest first
 PLAIN = frozenset({1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13})  # TensorProto.DataType: ints, floats, bool
 
 
