@@ -14,13 +14,15 @@ from dawdle.errors import DTypeError, ShapeError
 from dawdle.lazy import build
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Scalar, apply, cast, constant, fitting, shape_args
+from dawdle.tensor.core import Scalar, apply, cast, constant, fitting, keywords, shape_args
+from dawdle.tensor.movement import shaped
 from dawdle.tensor.power import power
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
 
+@keywords(size="shape")
 def full(
     cls: type[Tensor],
     shape: Any,
@@ -40,12 +42,14 @@ def full(
     return cls._wrap(lazy).requires_grad_(requires_grad)
 
 
+@shaped("size")
 def zeros(cls: type[Tensor], *shape: Any, dtype: object | None = None, device: str | None = None,
           requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of zeros, float32 by default."""
     return full(cls, shape_args(shape, "zeros"), 0, dtype or DEFAULT_FLOAT, device, requires_grad)
 
 
+@shaped("size")
 def ones(cls: type[Tensor], *shape: Any, dtype: object | None = None, device: str | None = None,
          requires_grad: bool = False) -> Tensor:  # fmt: skip
     """A tensor of ones, float32 by default."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dawdle.dtype import DType, bool_
 from dawdle.errors import ShapeError
@@ -26,7 +27,25 @@ from dawdle.tensor.core import (
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
 
+F = TypeVar("F", bound=Callable[..., Any])
 
+
+def shaped(name: str) -> Callable[[F], F]:
+    """Decorator: what ``f(x, *shape)`` takes may also be given as the keyword ``name``."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def wrapper(x: Any, *shape: Any, **options: Any) -> Any:
+            if name in options:
+                shape = (*shape, options.pop(name))
+            return function(x, *shape, **options)
+
+        return wrapper  # type: ignore[return-value]
+
+    return decorate
+
+
+@shaped("shape")
 def reshape(x: Tensor, *shape: Any) -> Tensor:
     """The same elements, in row-major order, under another shape; one size may be -1, to be found from the
     rest.
@@ -147,6 +166,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
     return apply(Op.RESHAPE, (*shape[:axis], 1, *shape[axis:]), x)
 
 
+@shaped("size")
 def expand(x: Tensor, *shape: Any) -> Tensor:
     """Dimensions of size 1 repeated to ``shape``, where -1 keeps a size; new ones may be put in front."""
     new = shape_args(shape, "expand")

@@ -21,6 +21,7 @@ from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.core import apply, broadcast_shape, cast, constant, cut, shape_args, widen
 from dawdle.tensor.creation import float_dtype
 from dawdle.tensor.lanes import share
+from dawdle.tensor.movement import shaped
 from dawdle.tensor.sorting import argsort, topk
 from dawdle.tensor.trigonometry import sin, tan
 
@@ -133,6 +134,7 @@ def _unit(high: Tensor, low: Tensor, wide: bool) -> Tensor:
     return ew.mul(ew.add(ew.mul(upper, 2.0**26), lower), 2.0**-53)
 
 
+@shaped("size")
 def rand(
     cls: type[Tensor],
     *shape: Any,
@@ -152,6 +154,7 @@ def rand(
     return out.reshape(sizes).requires_grad_(requires_grad)
 
 
+@shaped("size")
 def randn(
     cls: type[Tensor],
     *shape: Any,

@@ -25,11 +25,19 @@ pytestmark = pytest.mark.usefixtures("device")
     (lambda: dawdle.normal(dawdle.ones(4)), (4,)),
     (lambda: dawdle.normal(2, 3), (2, 3)),
     (lambda: dawdle.normal((2, 3), mean=5.0), (2, 3)),
+    (lambda: dawdle.rand(size=(2, 3)), (2, 3)),
+    (lambda: dawdle.randn(size=(2,)), (2,)),
+    (lambda: dawdle.zeros(size=(2,)), (2,)),
+    (lambda: dawdle.ones(size=()), ()),
+    (lambda: dawdle.empty(size=[4]), (4,)),
+    (lambda: dawdle.full(size=(2,), fill_value=3), (2,)),
+    (lambda: dawdle.ones(4, 3).reshape(shape=(3, -1)), (3, 4)),
+    (lambda: dawdle.broadcast_to(dawdle.ones(3), size=(2, 3)), (2, 3)),
     (lambda: dawdle.randint(5, (3,)), (3,)),
     (lambda: dawdle.randint(2, 5, (3,)), (3,)),
     (lambda: dawdle.randint(high=5, size=(2,)), (2,)),
 ])  # fmt: skip
-def test_shapes_of_random_numbers(call, shape):
+def test_shapes(call, shape):
     assert call().shape == shape
 
 
