@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import mmap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,10 @@ from typing import Any
 import numpy as np
 
 from dawdle.dtype import BY_NAME, Array, bfloat16
-from dawdle.errors import ModelError
-from dawdle.lazy import build
+from dawdle.errors import ModelError, StateError
+from dawdle.formats.files import open_file, tensor_on
 from dawdle.onnx import wire
 from dawdle.onnx.values import ELEMENT_TYPES, HOST, HostArray, Value, numpy_dtype, on_host, tensor_dtype
-from dawdle.runtime.device import get_device
 from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
@@ -57,11 +55,11 @@ class Files:
 
 
 def mapped(path: Path) -> memoryview:
-    """A file's bytes, which the system reads as they are used."""
-    if not path.stat().st_size:
-        return memoryview(b"")
-    with path.open("rb") as file:
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    """A file's bytes, which the system reads as they are used. ModelError where it can't be read."""
+    try:
+        return open_file(path).data
+    except StateError as error:
+        raise ModelError(str(error)) from None
 
 
 def read_tensor(proto: Any, files: Files) -> Value:
@@ -122,8 +120,7 @@ def _parsed(proto: Any, raw: Any) -> Value:
 def _adopted(array: Array, kind: Any) -> Tensor:
     """A tensor on NUMPY that uses the memory of an array in the storage dtype."""
     with recording(None):
-        storage = get_device(HOST).from_numpy(array, copy=False)
-        return Tensor(build.buffer(storage, array.shape, kind, HOST))
+        return tensor_on(array, kind, HOST)
 
 
 def from_array(array: Array) -> Tensor | HostArray:

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 import dawdle.onnx
 from dawdle import Tensor, float32, int64
 from dawdle.errors import DTypeError, ModelError, ShapeError
-from dawdle.onnx import wire
+from dawdle.onnx import weights, wire
 from dawdle.onnx.registry import find, operator
 from dawdle.runtime import executor
 
@@ -88,6 +88,12 @@ def test_external_data_must_lie_in_the_models_folder(tmp_path):
 def test_missing_external_data(tmp_path):
     with pytest.raises(ModelError, match="missing"):
         external(tmp_path, "nowhere.bin")(np.zeros((1, 300), np.float32))
+
+
+def test_a_file_that_cannot_be_read(tmp_path):
+    (tmp_path / "weights").mkdir()
+    with pytest.raises(ModelError, match="can't read"):
+        weights.mapped(tmp_path / "weights")
 
 
 def test_external_data_that_is_cut_off(tmp_path):
