@@ -423,34 +423,6 @@ def test_the_variance_of_one_element_has_no_gradient():
     assert np.isnan(gradient(lambda x: x.var(), [5.0])).all()
 
 
-SECOND = {
-    "max": lambda x: x.max(0).values ** 3, "sort": lambda x: x.sort().values ** 3 * Tensor([1.0, 2.0, 3.0]),
-    "topk": lambda x: x.topk(2).values ** 3, "median": lambda x: x.median() ** 3,
-    "cummax": lambda x: x.cummax(0).values ** 3, "logcumsumexp": lambda x: x.logcumsumexp(0) ** 2,
-    "norm": lambda x: x.norm(), "norm 3": lambda x: x.norm(3), "norm 1": lambda x: x.norm(1) ** 2,
-    "norm inf": lambda x: x.norm(INF) ** 2, "var": lambda x: x.var() ** 2, "std": lambda x: x.std(),
-    "quantile": lambda x: x.quantile(0.3) ** 3, "prod": lambda x: x.prod() ** 2,
-    "cov": lambda x: x.cov() ** 2,
-    "softmin": lambda x: x.softmin() ** 2, "trapezoid": lambda x: x.trapezoid() ** 2,
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SECOND)
-def test_second_derivatives_numerically(name):
-    f, weights = SECOND[name], np.array([0.9, -1.3, 0.4])
-    point = np.array([0.31, -0.82, 0.57])
-
-    def first(at):
-        return dawdle.grad(lambda x: f(x).sum())(Tensor(at)).numpy() @ weights
-
-    x = Tensor(point, requires_grad=True)
-    (g,) = f(x).sum().gradient(x, create_graph=True)
-    got = (g * Tensor(weights)).sum().gradient(x)[0].numpy()
-    step = 1e-6
-    numeric = [(first(point + step * e) - first(point - step * e)) / (2 * step) for e in np.eye(3)]
-    np.testing.assert_allclose(got, numeric, rtol=1e-4, atol=1e-6)
-
-
 # ---- accuracy
 
 

@@ -236,6 +236,14 @@ SECOND = {
     "softplus": lambda x: x.softplus(), "std": lambda x: x.std(), "matmul": lambda x: (x @ x) ** 2,
     "window": lambda x: x.unfold(0, 2, 1) ** 3, "mod": lambda x: x % 0.7 * x,
     "clamp": lambda x: x.clamp(-0.5, 0.5) ** 3,
+    "max": lambda x: x.max(0).values ** 3, "sort": lambda x: x.sort().values ** 3 * Tensor([1.0, 2.0, 3.0]),
+    "topk": lambda x: x.topk(2).values ** 3, "median": lambda x: x.median() ** 3,
+    "cummax": lambda x: x.cummax(0).values ** 3, "logcumsumexp": lambda x: x.logcumsumexp(0) ** 2,
+    "norm": lambda x: x.norm(), "norm 3": lambda x: x.norm(3), "norm 1": lambda x: x.norm(1) ** 2,
+    "norm inf": lambda x: x.norm(math.inf) ** 2, "var": lambda x: x.var() ** 2,
+    "quantile": lambda x: x.quantile(0.3) ** 3, "prod squared": lambda x: x.prod() ** 2,
+    "cov": lambda x: x.cov() ** 2,
+    "softmin": lambda x: x.softmin() ** 2, "trapezoid": lambda x: x.trapezoid() ** 2,
 }  # fmt: skip
 
 
