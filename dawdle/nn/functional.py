@@ -4,8 +4,10 @@ too.
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from dawdle.errors import ArgumentError, ShapeError
 from dawdle.nn.losses import (
@@ -19,76 +21,98 @@ from dawdle.nn.losses import (
     nll_loss,
     smooth_l1_loss,
 )
-from dawdle.tensor import Tensor
-from dawdle.tensor.activation import (
-    celu,
-    elu,
-    gelu,
-    glu,
-    hardshrink,
-    hardsigmoid,
-    hardswish,
-    hardtanh,
-    leaky_relu,
-    logsigmoid,
-    mish,
-    prelu,
-    relu,
-    relu6,
-    rrelu,
-    selu,
-    silu,
-    softplus,
-    softshrink,
-    softsign,
-    tanhshrink,
-    threshold,
+from dawdle.tensor import (
+    Tensor,
+    activation,
+    attention,
+    convolution,
+    gridsample,
+    layouts,
+    padding,
+    pooling,
+    reduce,
+    resample,
+    scatter,
+    transcendental,
 )
-from dawdle.tensor.attention import scaled_dot_product_attention
 from dawdle.tensor.autograd import no_grad
-from dawdle.tensor.convolution import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    fold,
-    unfold,
-)
-from dawdle.tensor.core import coerce, operands
+from dawdle.tensor.core import coerce, keywords, operands
 from dawdle.tensor.elementwise import where
-from dawdle.tensor.gridsample import affine_grid, grid_sample
-from dawdle.tensor.layouts import pixel_shuffle, pixel_unshuffle
-from dawdle.tensor.padding import pad
-from dawdle.tensor.pooling import (
-    adaptive_avg_pool1d,
-    adaptive_avg_pool2d,
-    adaptive_avg_pool3d,
-    adaptive_max_pool1d,
-    adaptive_max_pool2d,
-    adaptive_max_pool3d,
-    avg_pool1d,
-    avg_pool2d,
-    avg_pool3d,
-    fractional_max_pool2d,
-    fractional_max_pool3d,
-    lp_pool1d,
-    lp_pool2d,
-    lp_pool3d,
-    max_pool1d,
-    max_pool2d,
-    max_pool3d,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
-)
-from dawdle.tensor.reduce import log_softmax, softmax, softmin
-from dawdle.tensor.resample import interpolate
-from dawdle.tensor.scatter import one_hot
-from dawdle.tensor.transcendental import sigmoid, tanh
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
+def named(function: F) -> F:
+    """``function``, whose first argument may also be given as ``input``, as PyTorch calls it."""
+    return keywords(input=next(iter(inspect.signature(function).parameters)))(function)  # type: ignore[return-value]
+
+
+adaptive_avg_pool1d = named(pooling.adaptive_avg_pool1d)
+adaptive_avg_pool2d = named(pooling.adaptive_avg_pool2d)
+adaptive_avg_pool3d = named(pooling.adaptive_avg_pool3d)
+adaptive_max_pool1d = named(pooling.adaptive_max_pool1d)
+adaptive_max_pool2d = named(pooling.adaptive_max_pool2d)
+adaptive_max_pool3d = named(pooling.adaptive_max_pool3d)
+affine_grid = gridsample.affine_grid
+avg_pool1d = named(pooling.avg_pool1d)
+avg_pool2d = named(pooling.avg_pool2d)
+avg_pool3d = named(pooling.avg_pool3d)
+celu = named(activation.celu)
+conv1d = named(convolution.conv1d)
+conv2d = named(convolution.conv2d)
+conv3d = named(convolution.conv3d)
+conv_transpose1d = named(convolution.conv_transpose1d)
+conv_transpose2d = named(convolution.conv_transpose2d)
+conv_transpose3d = named(convolution.conv_transpose3d)
+elu = named(activation.elu)
+fold = named(convolution.fold)
+fractional_max_pool2d = named(pooling.fractional_max_pool2d)
+fractional_max_pool3d = named(pooling.fractional_max_pool3d)
+gelu = named(activation.gelu)
+glu = named(activation.glu)
+grid_sample = named(gridsample.grid_sample)
+hardshrink = named(activation.hardshrink)
+hardsigmoid = named(activation.hardsigmoid)
+hardswish = named(activation.hardswish)
+hardtanh = named(activation.hardtanh)
+interpolate = named(resample.interpolate)
+leaky_relu = named(activation.leaky_relu)
+log_softmax = named(reduce.log_softmax)
+logsigmoid = named(activation.logsigmoid)
+lp_pool1d = named(pooling.lp_pool1d)
+lp_pool2d = named(pooling.lp_pool2d)
+lp_pool3d = named(pooling.lp_pool3d)
+max_pool1d = named(pooling.max_pool1d)
+max_pool2d = named(pooling.max_pool2d)
+max_pool3d = named(pooling.max_pool3d)
+max_unpool1d = named(pooling.max_unpool1d)
+max_unpool2d = named(pooling.max_unpool2d)
+max_unpool3d = named(pooling.max_unpool3d)
+mish = named(activation.mish)
+one_hot = keywords(tensor="x")(scatter.one_hot)
+pad = named(padding.pad)
+pixel_shuffle = named(layouts.pixel_shuffle)
+pixel_unshuffle = named(layouts.pixel_unshuffle)
+prelu = named(activation.prelu)
+relu = named(activation.relu)
+relu6 = named(activation.relu6)
+rrelu = named(activation.rrelu)
+scaled_dot_product_attention = attention.scaled_dot_product_attention
+selu = named(activation.selu)
+sigmoid = named(transcendental.sigmoid)
+silu = named(activation.silu)
+softmax = named(reduce.softmax)
+softmin = named(reduce.softmin)
+softplus = named(activation.softplus)
+softshrink = named(activation.softshrink)
+softsign = named(activation.softsign)
+tanh = named(transcendental.tanh)
+tanhshrink = named(activation.tanhshrink)
+threshold = named(activation.threshold)
+unfold = named(convolution.unfold)
+
+
+@named
 @operands("weight", "bias")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x·weightᵀ + bias: shapes (…, in), (out, in), (out,) → (…, out)."""
@@ -101,11 +125,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return y if bias is None else y + bias
 
 
+@named
 def normalize(x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Tensor:
     """x divided by its p-norm over ``dim``, or by ``eps`` where that is larger."""
     return x.normalize(p, dim, eps)
 
 
+@named
 @operands("weight")
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Rows of ``weight`` (n, d) at ``index`` (…): shape (…, d).
@@ -119,6 +145,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
     return where(padding, rows.detach(), rows)
 
 
+@named
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Each element 0 with probability ``p``, else divided by 1 − p (Srivastava et al., 2014); x itself unless
     ``training``.
@@ -126,6 +153,7 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     return x.dropout(p, training)
 
 
+@named
 @operands("weight", "bias")
 def layer_norm(
     x: Tensor,
@@ -140,6 +168,7 @@ def layer_norm(
     return y if bias is None else y + bias
 
 
+@named
 @operands("weight")
 def rms_norm(
     x: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
@@ -153,6 +182,7 @@ def rms_norm(
     return y if weight is None else y * weight
 
 
+@named
 @operands("weight", "bias")
 def group_norm(
     x: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
@@ -168,6 +198,7 @@ def group_norm(
     return y if bias is None else y + _by_channel(bias, x)
 
 
+@named
 @operands("weight", "bias")
 def batch_norm(
     x: Tensor,

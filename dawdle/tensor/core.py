@@ -297,6 +297,8 @@ def operands(*names: str) -> Callable[[F], F]:
 
         @functools.wraps(function)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if not args and known[0] not in kwargs:
+                return function(**kwargs)  # Python says what is missing
             x = args[0] if args else kwargs[known[0]]
             given = [v if i not in places or v is None else coerce(x, v) for i, v in enumerate(args)]
             named = {k: v if k not in names or v is None else coerce(x, v) for k, v in kwargs.items()}

@@ -12,6 +12,7 @@ import dawdle
 from dawdle import Tensor
 from dawdle.dtype import ALL
 from dawdle.errors import ArgumentError, DeviceError
+from dawdle.nn import functional
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -73,9 +74,23 @@ def test_names_of_arguments(named, plain):
     np.testing.assert_array_equal(got.numpy(), expected.numpy())
 
 
-def test_a_missing_first_argument():
-    with pytest.raises(TypeError, match=r"mean.*'input'"):
-        dawdle.mean()
+@pytest.mark.parametrize("call, words", [
+    (lambda: dawdle.mean(), r"mean.*'input'"),
+    (lambda: functional.linear(weight=SQUARE), r"linear.*'x'"),
+])  # fmt: skip
+def test_a_missing_first_argument(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+OWN_NAMES = {"affine_grid": "theta", "one_hot": "tensor", "scaled_dot_product_attention": "query"}
+
+
+@pytest.mark.parametrize("name", functional.__all__)
+def test_functions_of_layers_take_their_input_by_name(name):
+    """That one given twice is refused shows that the name is known."""
+    with pytest.raises(TypeError, match=r"multiple values|got both"):
+        getattr(functional, name)(SQUARE, **{OWN_NAMES.get(name, "input"): SQUARE})
 
 
 def test_zero_in_place():
