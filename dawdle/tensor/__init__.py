@@ -27,7 +27,7 @@ from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_attribute, note_new, note_read
-from dawdle.tensor import autograd, backpropagation, elementwise, interop, movement, printing, reduce
+from dawdle.tensor import autograd, backpropagation, copying, elementwise, interop, movement, printing, reduce
 from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
 from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to, fitting
 from dawdle.tensor.methods.activations import Activations
@@ -287,13 +287,13 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         return interop.as_bool(reduce.any(elementwise.eq(self, value)))
 
     def __copy__(self) -> Tensor:
-        return interop.copied(self)
+        return copying.copied(self)
 
     def __deepcopy__(self, memo: dict[Int, Any]) -> Tensor:
-        return interop.duplicate(self, memo)
+        return copying.duplicate(self, memo)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return interop.pickled(self)
+        return copying.pickled(self)
 
     def to_device(self, device: str, /, *, stream: object | None = None) -> Tensor:
         """The same values on another device, as the array API standard names :meth:`to`; ``stream`` means

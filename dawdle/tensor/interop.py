@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -16,7 +15,6 @@ from dawdle.errors import (
     ArgumentError,
     ConversionError,
     DTypeError,
-    GradientError,
     InterchangeError,
     RangeError,
     ShapeError,
@@ -27,7 +25,7 @@ from dawdle.lazy.ops import Op
 from dawdle.runtime.device import default_device, get_device
 from dawdle.runtime.executor import realize as realize_buffers
 from dawdle.runtime.executor import realize_later
-from dawdle.runtime.trace import is_tracing, note_new, note_read
+from dawdle.runtime.trace import is_tracing, note_read
 from dawdle.tensor.autograd import record
 from dawdle.tensor.core import apply, cast, fitting
 from dawdle.tensor.dlpack import HOST, exported, imported
@@ -395,52 +393,6 @@ def as_float(x: Tensor) -> float:
 def as_complex(x: Tensor) -> complex:
     """The only element as a complex number."""
     return complex(item(x))
-
-
-def copied(x: Tensor) -> Tensor:
-    """What ``copy.copy(tensor)`` gives: another handle on the same value, a leaf where ``x`` is one."""
-    out = type(x).__new__(type(x))
-    note_read(x)
-    out.lazy, out._grad, out._node = x.lazy, x._grad, None if x.is_leaf else x._node
-    note_new(out)
-    if x.is_leaf:
-        out.requires_grad_(x.requires_grad)
-    for name, value in getattr(x, "__dict__", {}).items():
-        setattr(out, name, value)
-    return out
-
-
-def duplicate(x: Tensor, memo: dict[int, Any]) -> Tensor:
-    """A deep copy: another handle, a leaf, with a gradient of its own. Values are immutable and shared."""
-    if not x.is_leaf:
-        raise GradientError(
-            "only leaf tensors can be deep-copied while they require gradients; detach() the tensor"
-        )
-    out = type(x).__new__(type(x))
-    memo[id(x)] = out
-    out.lazy, out._node, out._grad = x.lazy, None, None
-    out.grad = None if x.grad is None else duplicate(x.grad, memo)
-    out.requires_grad_(x.requires_grad)
-    for name, value in getattr(x, "__dict__", {}).items():
-        setattr(out, name, copy.deepcopy(value, memo))
-    return out
-
-
-def pickled(x: Tensor) -> tuple[Any, ...]:
-    """How pickle rebuilds a tensor: from its elements."""
-    state = dict(getattr(x, "__dict__", {}))
-    return rebuilt, (type(x), numpy(x), x.lazy.dtype.name, x.lazy.device, x.requires_grad, state)
-
-
-def rebuilt(
-    cls: type[Tensor], array: Array, dtype: str, device: str, requires_grad: bool, state: dict[str, Any]
-) -> Tensor:
-    """The inverse of :func:`pickled`."""
-    out = cls.__new__(cls)
-    out.lazy, out._node, out._grad = from_data(array, dtype, device), None, None
-    for name, value in state.items():
-        setattr(out, name, value)
-    return out.requires_grad_(requires_grad)
 
 
 def index(x: Tensor) -> int:
