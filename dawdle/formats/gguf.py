@@ -6,11 +6,9 @@ That package knows the quantised types: their blocks' sizes, and their values.
 
 from __future__ import annotations
 
-import functools
 import importlib
 import math
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +72,7 @@ class Contents:
         packed = (*rows, width // block * nbytes)
         data = self.file.part(self.start + entry.offset, math.prod(packed), name)
         raw = tensor_on(self.file.array(data, packed, dt.uint8.storage, name), dt.uint8, device)
-        function = _dequantise(entry.kind)
-        return Tensor._wrap(build.custom(function, raw.lazy, shape=entry.shape, dtype=float32))
+        return Tensor._wrap(build.custom(Dequantise(entry.kind), raw.lazy, shape=entry.shape, dtype=float32))
 
 
 def package() -> Any:
@@ -94,25 +91,23 @@ def _block(kind: int, what: str) -> tuple[int, int]:
     try:
         quantisation = gguf.GGMLQuantizationType(kind)
         block, nbytes = gguf.GGML_QUANT_SIZES[quantisation]
-        _dequantise(kind)(np.zeros((1, nbytes), np.uint8))
+        Dequantise(kind)(np.zeros((1, nbytes), np.uint8))
     except (ValueError, KeyError, NotImplementedError):
         raise StateError(f"{what} is of GGML's type {kind}, which the package gguf doesn't know") from None
     return block, nbytes
 
 
-@functools.lru_cache(maxsize=64)
-def _dequantise(kind: int) -> Callable[[Array], Array]:
-    """The function that a CUSTOM node runs, one object for each kind so that equal graphs are seen to be
-    equal.
-    """
-    quants = importlib.import_module("gguf.quants")
-    quantisation = package().GGMLQuantizationType(kind)
+@dataclass(frozen=True)
+class Dequantise:
+    """What a CUSTOM node runs: blocks of a quantised type as float32. Equal graphs hold equal ones."""
 
-    def dequantise(raw: Array) -> Array:
+    kind: int
+
+    def __call__(self, raw: Array) -> Array:
+        quants = importlib.import_module("gguf.quants")
+        quantisation = package().GGMLQuantizationType(self.kind)
         with np.errstate(all="ignore"):  # damaged scales may be infinite
             return np.ascontiguousarray(quants.dequantize(raw, quantisation), np.float32)
-
-    return dequantise
 
 
 class _Header:

@@ -259,7 +259,7 @@ def pinv(x: Tensor, rtol: float | None = None, atol: float = 0.0) -> Tensor:
     """
     a = matrices(x, "pinv")
     m, n = a.lazy.shape[-2:]
-    function = lapack.pinv(tolerance(a, rtol, atol), float(atol))
+    function = lapack.PseudoInverse(tolerance(a, rtol, atol), float(atol))
     shape = (*a.lazy.shape[:-2], n, m)
     return cast(composite(Composite.PINV, lambda a: on_host(function, shape, a), a), x.lazy.dtype)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -191,17 +192,20 @@ def svdvals(a: Array) -> Array:
     return np.linalg.svd(a, compute_uv=False)
 
 
-@functools.lru_cache(maxsize=256)
-def pinv(rtol: float, atol: float) -> Host:
+@dataclass(frozen=True)
+class PseudoInverse:
     """The pseudo-inverse that takes singular values up to the larger of ``atol`` and ``rtol`` times the
-    largest as 0.
+    largest as 0. Equal graphs hold equal ones.
     """
 
-    @_named("pinv")
-    def pinv(a: Array) -> Array:
+    rtol: float
+    atol: float
+
+    def __call__(self, a: Array) -> Array:
+        return _named("pinv")(self._of)(a)
+
+    def _of(self, a: Array) -> Array:
         u, s, vh = np.linalg.svd(a, full_matrices=False)
-        kept = s > np.maximum(rtol * s.max(-1, keepdims=True, initial=0), atol)
+        kept = s > np.maximum(self.rtol * s.max(-1, keepdims=True, initial=0), self.atol)
         inverse = np.where(kept, 1 / np.where(kept, s, 1), 0).astype(a.dtype)
         return np.swapaxes(u * inverse[..., None, :] @ vh, -1, -2)
-
-    return pinv
