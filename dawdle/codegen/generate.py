@@ -19,6 +19,8 @@ from dawdle.codegen.target import Target
 from dawdle.codegen.verify import verify_kernel, verify_loops
 from dawdle.lazy.plan import Group
 
+VERIFIED = 5  # from this DEBUG level on, kernels are verified
+
 RECIPES: dict[str, Callable[[Kernel, Target], Kernel]] = {"cpu": cpu.schedule, "gpu": gpu.schedule}
 RENDERERS: dict[str, Callable[[Function], str]] = {
     "c": render_c,
@@ -53,7 +55,7 @@ def generate(group: Group, target: Target) -> GeneratedKernel:
     kernel = RECIPES[target.kind](lowered, target)
     function = loopify(kernel)
     assert function.local <= target.max_local, f"{function.local} threads in a group of {target.max_local}"
-    if config.current().debug >= 5:
+    if config.current().debug >= VERIFIED:
         verify_kernel(kernel)
         verify_loops(function)
     source = RENDERERS[target.name](function)

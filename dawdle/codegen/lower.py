@@ -93,7 +93,7 @@ class _Lowering:
         return ranges
 
     def _height_of_place(self, index: Index, valid: Expr | None) -> int:
-        """How many reductions nest in the place that is read: a sum read at an argmax has a loop of its own."""
+        """How many reductions nest in the place that is read: a sum read at an argmax has its own loop."""
         if not self.computed:
             return 0
         parts = index if valid is None else (*index, valid)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from dawdle.codegen.generate import GeneratedKernel, generate
+from dawdle import config
+from dawdle.codegen.generate import VERIFIED, GeneratedKernel, generate
 from dawdle.codegen.target import Target
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.check import Bounds
@@ -19,7 +20,12 @@ from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group, HostCall, Schedule
 from dawdle.lazy.schedule import schedule
 from dawdle.lazy.simplify import simplify
+from dawdle.runtime.cache import Cache
 from dawdle.runtime.structure import Key, canonical
+
+GENERATED = 256  # kernels that are kept for other plans
+
+_generated: Cache[tuple[Target, bool, Key], GeneratedKernel] = Cache("generated kernels", GENERATED)
 
 Place = tuple[int, int]  # slot, offset in bytes
 
@@ -140,14 +146,17 @@ def build_plan(
     steps: list[KernelStep | HostStep] = []
     origins: list[Origin] = []
     groups: list[Group] = []
-    known: dict[Key, GeneratedKernel] = {}  # layers that repeat have the same kernels
+    known: set[str] = set()
+    verified = config.current().debug >= VERIFIED
 
     def kernel_of(g: Group) -> GeneratedKernel:
-        key = (g.space, canonical(g.outputs, g.inputs)[0])
-        if key not in known:
-            known[key] = generate(g, target)
-            ready(known[key])
-        return known[key]
+        # layers that repeat have the same kernels, and so have graphs that differ in a slice
+        key = (target, verified, (g.space, canonical(g.outputs, g.inputs)[0]))
+        kernel = _generated.get(key) or _generated.put(key, generate(g, target))
+        if kernel.name not in known:
+            known.add(kernel.name)
+            ready(kernel)
+        return kernel
 
     def end_of_kernels() -> None:
         if groups:

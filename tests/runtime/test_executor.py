@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from dawdle import Tensor, config
+from dawdle.codegen.generate import generate
 from dawdle.dtype import ALL, BY_NAME, bfloat16, float32, float64, int64, to_storage
 from dawdle.errors import DeviceError, OutOfMemoryError
 from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
-from dawdle.runtime import executor
+from dawdle.runtime import executor, plan
 from dawdle.runtime.cache import cache_stats, clear_caches
 from dawdle.runtime.device import default_device, devices, get_device
 from dawdle.runtime.executor import load, realize
@@ -151,6 +152,30 @@ def test_the_second_step_is_not_scheduled(monkeypatch):
     after = cache_stats()["plans"]
     assert (after.hits, after.misses) == (before.hits + 1, before.misses)
     np.testing.assert_array_equal(load(other), load(y) * 4)
+
+
+def test_plans_share_kernels(monkeypatch):
+    """Graphs that differ in a slice, as the batches of a loop do, have most kernels in common."""
+    names = []
+
+    def made(group, target):
+        kernel = generate(group, target)
+        names.append(kernel.name)
+        return kernel
+
+    def planned(*outputs):
+        found, ready = canonical(outputs)[1], []
+        kernels = plan.build_plan(outputs, found, get_device("CPU").target, ready.append)[0].kernels
+        assert sorted(k.name for k in ready) == sorted({k.name for k in kernels})  # each is to be compiled
+        return [k.name for k in kernels]
+
+    clear_caches()
+    monkeypatch.setattr(plan, "generate", made)
+    first = planned(double(floats(19)))
+    second = planned(double(floats(19)), double(floats(23), 2))
+    assert names == list(dict.fromkeys(first + second)) and len(names) == 2
+    with config.override(debug=5):  # kernels that are verified are others
+        assert planned(double(floats(19))) == first and names[2:] == first
 
 
 def test_clear_caches_forgets_plans():
