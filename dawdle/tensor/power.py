@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dawdle.dtype import float64, int8, promote_scalar
+from dawdle.dtype import bool_, float64, int8, promote_scalar
 from dawdle.errors import DTypeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
@@ -73,8 +73,8 @@ def _static_power(x: Tensor, exponent: Scalar) -> Tensor:
 
 def _repeated(x: Tensor, n: int) -> Tensor:
     """``x`` to a whole power by squaring."""
-    if n == 0:
-        return constant(x, 1)
+    if n == 0:  # with a gradient, which is 0
+        return ew.where(constant(x, True, bool_), constant(x, 1), x)
     out: Tensor | None = None
     while n:
         if n & 1:

@@ -90,6 +90,7 @@ unary("bitwise_not", Tensor.bitwise_not, np.invert, domain="int", gradient=False
 real("logical_not", Tensor.logical_not, np.logical_not, domain="count", gradient=False)
 number("square by **", lambda a: a**2, lambda a: a * a, lambda a: a**2)
 number("cube by **", lambda a: a**3, lambda a: a**3, lambda a: a**3)
+number("to the power of 0", lambda a: a**0, lambda a: a**0, lambda a: a**0)
 unary("** 9", lambda a: a**9, lambda a: a**9, lambda a: a**9, domain="unit", special="f")
 unary("** -2", lambda a: a**-2, lambda a: a**-2.0, lambda a: a**-2, domain="away")
 unary("** -1", lambda a: a**-1, lambda a: a**-1.0, lambda a: a**-1, domain="away", special="f")
