@@ -130,8 +130,8 @@ def _sum(n: Node, g: Tensor) -> Parts:
 
 @rule(Op.AMAX, inputs=True, output=True)
 def _amax(n: Node, g: Tensor) -> Parts:
-    x = n.x(g).detach()
-    best = (x == apply(Op.EXPAND, n.shapes[0], n.y(g).detach())) | (x != x)  # a NaN is the largest
+    x, y = n.x(g).detach(), apply(Op.EXPAND, n.shapes[0], n.y(g).detach())
+    best = (x == y) | ((x != x) & (y != y))  # a NaN is the largest; nanmedian's results leave it out
     share = g / apply(Op.SUM, n.arg, cast(best, g.dtype))
     return (where(best, apply(Op.EXPAND, n.shapes[0], share), 0.0),)
 
