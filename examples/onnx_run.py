@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import sys
 import time
@@ -173,6 +174,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jit", action="store_true", help="trace once, replay, and say how fast that is")
     parser.add_argument("--shape", action="append", default=[], metavar="INPUT=2,3", help="of an input")
     options = parser.parse_args(arguments)
+    if importlib.util.find_spec("onnx") is None:
+        raise SystemExit("to run ONNX models, first: pip install 'dawdle[onnx]', or '.[onnx]' in a clone")
     written = (text.partition("=") for text in options.shape)
     shapes = {name: [int(n) for n in sizes.split(",")] for name, _, sizes in written}
     folder = magika_folder()

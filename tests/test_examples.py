@@ -76,6 +76,12 @@ def test_onnx_model_made_in_the_example(onnx_run, capsys):
     assert re.search(r"a call takes \S+ ms", text)
 
 
+def test_without_onnx_the_example_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match=r"pip install 'dawdle\[onnx\]'"):
+        example("onnx_run").main([])
+
+
 def test_onnx_model_of_a_file(onnx_run, tmp_path, capsys):
     path = tmp_path / "edges.onnx"
     path.write_bytes(onnx_run.edge_model())
