@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import pytest
 from devices import WORKING
-from rows import ROWS
+from rows import ALL, ROWS
 from table import DOMAINS, Row
 
 from dawdle import Tensor, config, vmap
@@ -16,8 +16,8 @@ from dawdle.tree import flatten
 
 SIZE = 3
 MAPPED = [r for r in ROWS if all(r.shapes)]  # those with operands
-CASES = [(r, i) for r in MAPPED for i in range(len(r.shapes))[:2]]
-GRADIENTS = [(r, 0) for r in MAPPED if r.gradient]
+CASES = [(r, i) for r in MAPPED for i in range(len(r.shapes))[: None if ALL else 1]]
+GRADIENTS = [(r, 0) for r in MAPPED if r.gradient and (ALL or zlib.crc32(r.name.encode()) % 3 == 0)]
 COMPILED = [(r, i) for r, i in CASES if i == 0 and zlib.crc32(r.name.encode()) % 25 == 0]
 BATCH = 10
 READS = "the value of a tensor was asked for inside of vmap"
