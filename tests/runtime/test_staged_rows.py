@@ -1,4 +1,4 @@
-"""Rows that a kernel keeps, such as softmax's exponentials, in loops that are merged to be shared by threads."""
+"""Rows that a kernel keeps, such as softmax's exponentials, in loops that are merged for threads."""
 from __future__ import annotations
 
 import numpy as np
