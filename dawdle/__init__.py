@@ -1,6 +1,8 @@
 """dawdle: a deep-learning framework on a lazy tensor compiler."""
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
 from dawdle import array_api, func, functions, gradient, linalg, nn, random
@@ -147,6 +149,10 @@ __all__ += functions.__all__
 __version__ = "0.1.0"
 
 bool_ = _dtype.bool_
+# PyTorch's names; not in __all__, because `from dawdle import *` must not replace what Python calls so
+bool, half, float, double = bool_, float16, float32, float64
+short, int, long = int16, int32, int64
+inf, nan, pi, e, newaxis = math.inf, math.nan, math.pi, math.e, None
 zeros, ones, full, empty, eye = Tensor.zeros, Tensor.ones, Tensor.full, Tensor.empty, Tensor.eye
 arange, linspace = Tensor.arange, Tensor.linspace
 rand, randn, randint = Tensor.rand, Tensor.randn, Tensor.randint
@@ -154,7 +160,7 @@ from_numpy, from_dlpack = Tensor.from_numpy, Tensor.from_dlpack
 
 
 def tensor(
-    data: Any, dtype: object | None = None, device: str | None = None, requires_grad: bool = False
+    data: Any, dtype: object | None = None, device: str | None = None, requires_grad: builtins.bool = False
 ) -> Tensor:
     """A new tensor with a copy of ``data``: see :class:`Tensor`."""
     return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)

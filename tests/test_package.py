@@ -21,6 +21,15 @@ def test_one_import_is_enough():
     assert done.stdout == "(1, 2)\n", done.stderr
 
 
+def test_pytorchs_names_of_dtypes_and_numbers():
+    x = dawdle.tensor([0.0, 2.0])
+    for name in ("bool", "half", "float", "double", "short", "int", "long"):
+        assert x.to(getattr(dawdle, name)).dtype is getattr(x, name)().dtype
+        assert name not in dawdle.__all__  # a star import leaves Python's
+    assert x.masked_fill(x > 1, -dawdle.inf).tolist() == [0.0, -np.inf] and np.isnan(dawdle.nan)
+    assert (dawdle.pi, dawdle.e) == (np.pi, np.e) and x[:, dawdle.newaxis].shape == (2, 1)
+
+
 def test_functions_are_the_methods():
     x = dawdle.tensor([[3.0, 1.0], [2.0, 4.0]])
     for name in dawdle.functions.__all__:
