@@ -98,12 +98,17 @@ def load(source: Any, device: str | None = None, jit: bool = False) -> Model:
     onnx = package()
     if isinstance(source, onnx.ModelProto):
         proto, files = source, Files(memoryview(b""), None)
-    else:
-        path = None if isinstance(source, (bytes, bytearray, memoryview)) else Path(os.fspath(source))
-        if path is not None and not path.is_file():
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        data = memoryview(source)
+        proto, files = _parse(onnx, data), Files(data, None)
+    elif isinstance(source, (str, os.PathLike)):
+        path = Path(os.fspath(source))
+        if not path.is_file():
             raise ModelError(f"there is no model at {path}")
-        data = memoryview(source) if path is None else mapped(path)
-        proto, files = _parse(onnx, data), Files(data, None if path is None else path.parent)
+        data = mapped(path)
+        proto, files = _parse(onnx, data), Files(data, path.parent)
+    else:
+        raise ModelError(f"a model is a path, bytes or a ModelProto, got {type(source).__name__}")
     return Model(proto, files, device, jit)
 
 
@@ -191,7 +196,10 @@ class Model:
             _check_dtype(port, value.dtype)
             return value if value.device == device else value.to(device)
         if not hasattr(value, "__array__") or isinstance(value, np.generic):
-            array = np.asarray(value, numpy_dtype(port.code) if port.code else None)
+            try:
+                array = np.asarray(value, numpy_dtype(port.code) if port.code else None)
+            except (TypeError, ValueError) as error:
+                raise DTypeError(f"input {port.name!r} is declared {port}, got {value!r}: {error}") from None
         else:
             array = np.asarray(value)
         made = from_array(array)

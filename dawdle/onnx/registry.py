@@ -60,7 +60,9 @@ class Node:
     scope: Any = None  # what a body sees of the values around the node
 
     def __str__(self) -> str:
-        return f"{self.op} {self.name!r}" if self.name else f"{self.op} (unnamed, gives {self.outputs[0]!r})"
+        if self.name or not self.outputs:
+            return f"{self.op} {self.name!r}"
+        return f"{self.op} (unnamed, gives {self.outputs[0]!r})"
 
     def placed(self, device: str, target: str, scope: Any) -> Node:
         """The node in one call."""
@@ -111,8 +113,13 @@ class Node:
         return self._as(lambda words: tuple(map(_text, words)), name, default)
 
     def _as(self, convert: Callable[[Any], T], name: str, default: Any) -> T:
-        value = self.get(name, default)
-        return convert(value) if name in self.attributes else value
+        value: T = self.get(name, default)
+        if name not in self.attributes:
+            return value
+        try:
+            return convert(value)
+        except (TypeError, ValueError, AttributeError):
+            raise ModelError(f"the attribute {name!r} of {self} is of the wrong type: {value!r}") from None
 
     def tensor(self, name: str, default: Any = REQUIRED) -> Value:
         """A tensor, which lies on NUMPY."""

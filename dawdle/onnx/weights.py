@@ -92,8 +92,11 @@ def _check_bytes(name: str, dtype: str, shape: Sequence[int], given: int, itemsi
 def _external(proto: Any, files: Files) -> memoryview:
     entries = {entry.key: entry.value for entry in proto.external_data}
     data = files[entries.get("location", wire.SELF)]
-    offset = int(entries.get("offset", 0))
-    end = offset + int(entries["length"]) if "length" in entries else len(data)
+    numbers = {key: entries.get(key, "0") for key in ("offset", "length")}
+    if not all(text.isdecimal() for text in numbers.values()):
+        raise ModelError(f"tensor {proto.name!r} is said to lie at {numbers}, which are no numbers of bytes")
+    offset = int(numbers["offset"])
+    end = offset + int(numbers["length"]) if "length" in entries else len(data)
     if end > len(data):
         raise ModelError(f"tensor {proto.name!r} ends at byte {end} of a file of {len(data)}: it is cut off")
     return data[offset:end]

@@ -67,12 +67,13 @@ def test_external_data(one_file, tmp_path):
         dawdle.onnx.load(path.read_bytes())(x)
 
 
-def external(tmp_path, location):
+def external(tmp_path, location, **entries):
     proto, _ = linear(RNG)
     tensor = proto.graph.initializer[0]
     tensor.ClearField("raw_data")
     tensor.data_location = TensorProto.EXTERNAL
-    tensor.external_data.add(key="location", value=location)
+    for key, value in {"location": location, **entries}.items():
+        tensor.external_data.add(key=key, value=value)
     path = tmp_path / "inside" / "model.onnx"
     path.parent.mkdir()
     path.write_bytes(proto.SerializeToString())
@@ -104,6 +105,14 @@ def test_external_data_that_is_cut_off(tmp_path):
         model(np.zeros((1, 300), np.float32))
 
 
+@pytest.mark.parametrize("offset", ["-4", "x", ""])
+def test_external_data_lies_at_a_number_of_bytes(offset, tmp_path):
+    model = external(tmp_path, "w.bin", offset=offset)
+    (tmp_path / "inside" / "w.bin").write_bytes(bytes(300 * 40 * 4))
+    with pytest.raises(ModelError, match="no numbers of bytes"):
+        model(np.zeros((1, 300), np.float32))
+
+
 def test_weights_stay_in_the_file(tmp_path):
     proto, _ = linear(RNG)
     data = proto.SerializeToString()
@@ -127,7 +136,8 @@ def test_weights_in_bodies_and_attributes_stay_in_the_file():
         np.testing.assert_array_equal(loaded(choice)[0].numpy(), np.arange(1000))
 
 
-@pytest.mark.parametrize("data", [b"no model at all", b"", bytes(range(256)), b"\x3a\xff\xff\xff\xff\x0f"])
+@pytest.mark.parametrize("data", [b"no model at all", b"", bytes(range(256)), b"\x3a\xff\xff\xff\xff\x0f",
+                                  None, 3])  # fmt: skip
 def test_what_is_no_model(data):
     with pytest.raises(ModelError):
         dawdle.onnx.load(data)
@@ -218,6 +228,8 @@ def test_fixed_shapes_are_checked(shape):
 def test_dtypes_are_checked(array):
     with pytest.raises(DTypeError, match="input 'a' is declared float32, got"):
         adder(a=["n"], b=["n"])(array, array)
+    with pytest.raises(DTypeError, match=r"input 'a' is declared a: float32\[n\], got 'abc'"):
+        adder(a=["n"], b=["n"])("abc", array)
 
 
 def test_arguments_are_counted():
@@ -322,6 +334,11 @@ def test_inputs_that_are_left_out_may_be_listed():
 def test_a_missing_attribute():
     with pytest.raises(ModelError, match="Concat 'join' has no attribute 'axis'"):
         load([node("Concat", ["a"], ["y"], "join")], [port("a")], [port("y")])([1])
+
+
+def test_an_attribute_of_the_wrong_type():
+    with pytest.raises(ModelError, match="attribute 'axis' of Softmax 'soft' is of the wrong type: b'last'"):
+        load([node("Softmax", ["a"], ["y"], "soft", axis="last")], [port("a")], [port("y")])([1])
 
 
 def test_local_functions():
