@@ -301,6 +301,10 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         """
         return interop.to(self, device=device)
 
+    def cpu(self) -> Tensor:
+        """The same values in the host's memory: on the device CPU, or NUMPY where they are there."""
+        return self if self.device == "NUMPY" else interop.to(self, device="CPU")
+
     def astype(self, dtype: object) -> Tensor:
         """The values in another dtype."""
         return apply(Op.CAST, to_dtype(dtype), self)

@@ -8,6 +8,7 @@ import operator
 
 import numpy as np
 import pytest
+from devices import WORKING
 
 import dawdle
 from dawdle import Tensor, dtype
@@ -473,6 +474,15 @@ def test_size_is_numpys_attribute_and_pytorchs_method():
 def test_to_device():
     x = Tensor([1.0])
     assert x.to_device("NUMPY").device == "NUMPY" and x.to_device(x.device).tolist() == [1]
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_cpu_is_the_hosts_memory(name):
+    x = Tensor([1.0, 2.0], device=name, requires_grad=True)
+    y = (x * 2).detach().cpu()
+    assert y.device == ("NUMPY" if name == "NUMPY" else "CPU") and y.numpy().tolist() == [2, 4]
+    (x.cpu() * 3).sum().backward()
+    assert x.grad.device == name and x.grad.tolist() == [3, 3]
 
 
 def test_large_integers_are_exact():
