@@ -183,6 +183,13 @@ def _common(shape: Sequence[Any], what: str, *limits: Tensor | float) -> tuple[i
     return broadcast_shape(what, (), *[x.lazy.shape for x in limits if hasattr(x, "lazy")])
 
 
+def _within(what: str, value: Tensor | float, low: float, high: float = math.inf) -> None:
+    """Raise ArgumentError for a number that is outside of the bounds. Tensors aren't looked at."""
+    if not hasattr(value, "lazy") and not low <= float(value) <= high:
+        bounds = f"within {low:g} and {high:g}" if high < math.inf else f"at least {low:g}"
+        raise ArgumentError(f"{what} must be {bounds}, got {value}")
+
+
 def uniform(
     cls: type[Tensor],
     /,
@@ -196,6 +203,8 @@ def uniform(
     """
     wanted = options.pop("requires_grad", False)
     drawn = rand(cls, *_common(shape, "uniform", low, high), **options)
+    if not hasattr(low, "lazy"):
+        _within("uniform: high", high, low)
     span: Any = high - low
     return ew.add(ew.mul(drawn, span), low).requires_grad_(wanted)
 
@@ -216,6 +225,7 @@ def normal(
     size = options.pop("size", shape[2] if len(shape) == 3 and isinstance(shape[2], (tuple, list)) else None)
     if size is not None or any(hasattr(s, "lazy") for s in shape):
         (mean, std), shape = (*shape, *(mean, std)[len(shape) :])[:2], () if size is None else (size,)
+    _within("normal: std", std, 0)
     wanted = options.pop("requires_grad", False)
     drawn = randn(cls, *_common(shape, "normal", mean, std), **options)
     return ew.add(ew.mul(drawn, std), mean).requires_grad_(wanted)
@@ -273,6 +283,7 @@ def bernoulli(x: Tensor, p: Tensor | float | None = None, generator: Generator |
     """1 with the probability that each element of ``x`` holds (or ``p``, in its shape), else 0, in its dtype.
     """
     chance = x.detach() if p is None else p
+    _within("bernoulli: p", chance, 0, 1)
     return cast(ew.lt(_drawn(x, generator), chance), x.lazy.dtype)
 
 
@@ -345,11 +356,13 @@ def filled(x: Tensor, values: Tensor) -> Tensor:
 
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, generator: Generator | None = None) -> Tensor:
     """In place: uniform random numbers on [low, high)."""
+    _within("uniform_: high", high, low)
     return filled(x, ew.add(ew.mul(_drawn(x, generator), high - low), low))
 
 
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, generator: Generator | None = None) -> Tensor:
     """In place: normal random numbers."""
+    _within("normal_: std", std, 0)
     return filled(x, ew.add(ew.mul(randn_like(x.detach(), generator=generator), std), mean))
 
 
@@ -382,6 +395,7 @@ def geometric_(x: Tensor, p: float, generator: Generator | None = None) -> Tenso
 
 def bernoulli_(x: Tensor, p: Tensor | float = 0.5, generator: Generator | None = None) -> Tensor:
     """In place: 1 with probability ``p``, else 0."""
+    _within("bernoulli_: p", p, 0, 1)
     return filled(x, ew.lt(_drawn(x, generator), p))
 
 

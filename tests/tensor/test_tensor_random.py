@@ -231,3 +231,19 @@ def test_permutations_and_their_dtypes():
     assert np.bincount(first).min() > 25
     with pytest.raises(ShapeError, match="must not be negative"):
         Tensor.randperm(-1)
+
+
+@pytest.mark.parametrize(
+    "draw, words",
+    [
+        (lambda x: x.bernoulli(1.5), "p must be within 0 and 1, got 1.5"),
+        (lambda x: x.bernoulli_(-0.1), "p must be within 0 and 1"),
+        (lambda x: x.normal_(std=-1.0), "std must be at least 0, got -1.0"),
+        (lambda x: Tensor.normal(3, std=float("nan")), "std must be at least 0, got nan"),
+        (lambda x: x.uniform_(3, 2), "high must be at least 3, got 2"),
+        (lambda x: Tensor.uniform(3, low=1.0, high=0.5), "high must be at least 1, got 0.5"),
+    ],
+)
+def test_parameters_that_no_distribution_has(draw, words):
+    with pytest.raises(ArgumentError, match=words):
+        draw(Tensor.zeros(3))
