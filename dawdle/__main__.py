@@ -48,7 +48,7 @@ def lines() -> Iterator[tuple[str, str]]:
             top = device.ceilings(again=True, threads=n)
             yield f"ceilings, {'1 thread' if n == 1 else f'{n} threads'}", rates(top)
     for other in (get_device(name) for name in sorted(working - {CpuDevice.name})):
-        if isinstance(other, CompiledDevice):
+        if isinstance(other, CompiledDevice) and not other.simulated:
             yield f"ceilings, {other.name}", rates(other.ceilings(again=True))
 
 

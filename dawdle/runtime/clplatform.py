@@ -23,6 +23,7 @@ STANDARD = "-cl-std=CL1.2"
 ROUNDED = "-cl-fp32-correctly-rounded-divide-sqrt"
 MAX_LOCAL = 256  # work-items of a group; more seldom pay
 MAX_LANES = 16  # elements of the language's longest vectors
+SIMULATOR = 3  # the rank after GPUs, accelerators and CPUs
 INSTALL = "pip install 'pyopencl[pocl]' brings PoCL, which runs OpenCL on the CPU"
 
 
@@ -67,10 +68,18 @@ def _devices(cl: Any, platform: Any) -> list[Any]:
         return []
 
 
-def _rank(cl: Any, device: Any) -> int:
+def _kinds(cl: Any, device: Any) -> list[int]:
     kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.CPU)
-    found = [i for i, kind in enumerate(kinds) if device.type & kind]
-    return found[0] if len(found) == 1 else len(kinds)
+    return [i for i, kind in enumerate(kinds) if device.type & kind]
+
+
+def _rank(cl: Any, device: Any) -> int:
+    return SIMULATOR if is_simulator(device) else _kinds(cl, device)[0]
+
+
+def is_simulator(device: Any) -> bool:
+    """Whether a device says that it is of no kind, or of several: it checks kernels, and takes its time."""
+    return len(_kinds(pyopencl(), device)) != 1
 
 
 def description(device: Any) -> str:

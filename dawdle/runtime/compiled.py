@@ -56,6 +56,7 @@ class CompiledDevice(Device):
     target: Target
     allocator: Allocator
     store: KernelStore  # where its kernels and plans lie on disk
+    simulated: bool = False  # so slow that nobody asks how fast it is
     runs_behind: ClassVar[bool] = False  # kernels may still be running when a launcher returns
 
     @cached_property

@@ -27,6 +27,7 @@ from dawdle.runtime.clplatform import (
     find_devices,
     identity,
     is_pocl,
+    is_simulator,
     options,
     pyopencl,
 )
@@ -170,6 +171,7 @@ class OpenCLDevice(Accelerator):
         check_pocl(device, library.store)
         super().__init__(name, description(device), library, detect(device, recipe))
         self.allocator = Allocator(name, self._reserve, device.global_mem_size, "the device's memory")
+        self.simulated = is_simulator(device)
         self.lock = threading.RLock()
         self._numbers = itertools.count(1)
         self._most = device.max_mem_alloc_size
