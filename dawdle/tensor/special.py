@@ -231,7 +231,7 @@ def _positive_digamma(x: Tensor) -> Tensor:
 
 
 def sinc(x: Tensor) -> Tensor:
-    """sin(pi x) / (pi x), 1 at 0; of integers, in float32. The gradient at 0 is 0."""
+    """sin(pi x) / (pi x), 1 at 0, NaN at infinities; of integers, in float32. The gradient at 0 is 0."""
     x = to_float(x)
     wide = widen(x)
     zero = ew.eq(wide, 0.0)
@@ -241,7 +241,6 @@ def sinc(x: Tensor) -> Tensor:
     odd = ew.ne(half, ew.trunc(half))
     sine = sin(ew.mul(ew.sub(safe, whole), math.pi))
     out = ew.div(ew.where(odd, ew.neg(sine), sine), ew.mul(safe, math.pi))
-    out = ew.where(ew.isinf(wide), 0.0, out)
     return cast(ew.where(zero, 1.0, out), x.lazy.dtype)
 
 

@@ -51,7 +51,7 @@ unary("lgamma", Tensor.lgamma, None, lambda a: a.lgamma(), special="f", near_zer
 unary("lgamma positive", Tensor.lgamma, None, lambda a: a.lgamma(), domain="positive")
 unary("digamma", Tensor.digamma, None, lambda a: a.digamma(), domain="away", special="f",
     near_zero=2)
-real("sinc", Tensor.sinc, lambda a: np.where((a == np.round(a)) & (a != 0), 0, np.sinc(a)),
+real("sinc", Tensor.sinc, lambda a: np.where((a == np.round(a)) & (a != 0) & np.isfinite(a), 0, np.sinc(a)),
     lambda a: a.sinc())
 unary("logit", lambda a: (a * 0.5 + 0.5).logit(), None, lambda a: (a * 0.5 + 0.5).logit(), domain="unit")
 unary("logit eps", lambda a: a.logit(0.1), None, lambda a: a.logit(0.1))
