@@ -3,35 +3,36 @@
 from __future__ import annotations
 
 from dawdle.nn import functional as F
+from dawdle.nn.layers import InPlace
 from dawdle.nn.module import Module, Parameter
 from dawdle.tensor import Tensor
 
 
-class ReLU(Module):
+class ReLU(InPlace):
     """:func:`functional.relu`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu(x)
+        return F.relu(x, self.inplace)
 
 
-class ReLU6(Module):
+class ReLU6(InPlace):
     """:func:`functional.relu6`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.relu6(x)
+        return F.relu6(x, self.inplace)
 
 
-class LeakyReLU(Module):
+class LeakyReLU(InPlace):
     """:func:`functional.leaky_relu`."""
 
-    def __init__(self, negative_slope: float = 0.01) -> None:
-        super().__init__()
+    def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.negative_slope = negative_slope
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.leaky_relu(x, self.negative_slope)
+        return F.leaky_relu(x, self.negative_slope, self.inplace)
 
-    def extra_repr(self) -> str:
+    def settings(self) -> str:
         return f"negative_slope={self.negative_slope}"
 
 
@@ -51,25 +52,25 @@ class PReLU(Module):
         return f"num_parameters={self.weight.shape[0]}"
 
 
-class ELU(Module):
+class ELU(InPlace):
     """:func:`functional.elu`."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.alpha = alpha
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.elu(x, self.alpha)
+        return F.elu(x, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
+    def settings(self) -> str:
         return f"alpha={self.alpha}"
 
 
-class SELU(Module):
+class SELU(InPlace):
     """:func:`functional.selu`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.selu(x)
+        return F.selu(x, self.inplace)
 
 
 class Sigmoid(Module):
@@ -100,11 +101,11 @@ class GELU(Module):
         return f"approximate={self.approximate!r}"
 
 
-class SiLU(Module):
+class SiLU(InPlace):
     """:func:`functional.silu`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.silu(x)
+        return F.silu(x, self.inplace)
 
 
 class Softplus(Module):
@@ -121,86 +122,81 @@ class Softplus(Module):
         return f"beta={self.beta}, threshold={self.threshold}"
 
 
-class Mish(Module):
+class Mish(InPlace):
     """:func:`functional.mish`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.mish(x)
+        return F.mish(x, self.inplace)
 
 
-class Hardswish(Module):
+class Hardswish(InPlace):
     """:func:`functional.hardswish`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.hardswish(x)
+        return F.hardswish(x, self.inplace)
 
 
-class Hardtanh(Module):
+class Hardtanh(InPlace):
     """:func:`functional.hardtanh`."""
 
-    def __init__(self, min_val: float = -1.0, max_val: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.min_val, self.max_val = min_val, max_val
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.hardtanh(x, self.min_val, self.max_val)
+        return F.hardtanh(x, self.min_val, self.max_val, self.inplace)
 
-    def extra_repr(self) -> str:
+    def settings(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}"
 
 
-
-class Threshold(Module):
+class Threshold(InPlace):
     """:func:`functional.threshold`."""
 
-    def __init__(self, threshold: float, value: float) -> None:
-        super().__init__()
+    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.threshold, self.value = threshold, value
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.threshold(x, self.threshold, self.value)
+        return F.threshold(x, self.threshold, self.value, self.inplace)
 
-    def extra_repr(self) -> str:
+    def settings(self) -> str:
         return f"threshold={self.threshold}, value={self.value}"
 
 
-
-class RReLU(Module):
+class RReLU(InPlace):
     """:func:`functional.rrelu`."""
 
-    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3) -> None:
-        super().__init__()
+    def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.lower, self.upper = lower, upper
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rrelu(x, self.lower, self.upper, self.training)
+        return F.rrelu(x, self.lower, self.upper, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
+    def settings(self) -> str:
         return f"lower={self.lower}, upper={self.upper}"
 
 
-
-class CELU(Module):
+class CELU(InPlace):
     """:func:`functional.celu`."""
 
-    def __init__(self, alpha: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
+        super().__init__(inplace)
         self.alpha = alpha
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.celu(x, self.alpha)
+        return F.celu(x, self.alpha, self.inplace)
 
-    def extra_repr(self) -> str:
+    def settings(self) -> str:
         return f"alpha={self.alpha}"
 
 
-
-class Hardsigmoid(Module):
+class Hardsigmoid(InPlace):
     """:func:`functional.hardsigmoid`."""
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.hardsigmoid(x)
-
+        return F.hardsigmoid(x, self.inplace)
 
 
 class LogSigmoid(Module):
@@ -210,7 +206,6 @@ class LogSigmoid(Module):
         return F.logsigmoid(x)
 
 
-
 class Softsign(Module):
     """:func:`functional.softsign`."""
 
@@ -218,13 +213,11 @@ class Softsign(Module):
         return F.softsign(x)
 
 
-
 class Tanhshrink(Module):
     """:func:`functional.tanhshrink`."""
 
     def forward(self, x: Tensor) -> Tensor:
         return F.tanhshrink(x)
-
 
 
 class Hardshrink(Module):
@@ -241,7 +234,6 @@ class Hardshrink(Module):
         return f"lambd={self.lambd}"
 
 
-
 class Softshrink(Module):
     """:func:`functional.softshrink`."""
 
@@ -256,7 +248,6 @@ class Softshrink(Module):
         return f"lambd={self.lambd}"
 
 
-
 class GLU(Module):
     """:func:`functional.glu`."""
 
@@ -269,7 +260,6 @@ class GLU(Module):
 
     def extra_repr(self) -> str:
         return f"dim={self.dim}"
-
 
 
 class Softmax(Module):

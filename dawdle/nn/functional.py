@@ -38,6 +38,7 @@ from dawdle.tensor import (
 from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.core import coerce, keywords, operands
 from dawdle.tensor.elementwise import where
+from dawdle.tensor.operators import with_inplace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -57,14 +58,14 @@ affine_grid = gridsample.affine_grid
 avg_pool1d = named(pooling.avg_pool1d)
 avg_pool2d = named(pooling.avg_pool2d)
 avg_pool3d = named(pooling.avg_pool3d)
-celu = named(activation.celu)
+celu = named(with_inplace(activation.celu))
 conv1d = named(convolution.conv1d)
 conv2d = named(convolution.conv2d)
 conv3d = named(convolution.conv3d)
 conv_transpose1d = named(convolution.conv_transpose1d)
 conv_transpose2d = named(convolution.conv_transpose2d)
 conv_transpose3d = named(convolution.conv_transpose3d)
-elu = named(activation.elu)
+elu = named(with_inplace(activation.elu))
 fold = named(convolution.fold)
 fractional_max_pool2d = named(pooling.fractional_max_pool2d)
 fractional_max_pool3d = named(pooling.fractional_max_pool3d)
@@ -72,11 +73,11 @@ gelu = named(activation.gelu)
 glu = named(activation.glu)
 grid_sample = named(gridsample.grid_sample)
 hardshrink = named(activation.hardshrink)
-hardsigmoid = named(activation.hardsigmoid)
-hardswish = named(activation.hardswish)
-hardtanh = named(activation.hardtanh)
+hardsigmoid = named(with_inplace(activation.hardsigmoid))
+hardswish = named(with_inplace(activation.hardswish))
+hardtanh = named(with_inplace(activation.hardtanh))
 interpolate = named(resample.interpolate)
-leaky_relu = named(activation.leaky_relu)
+leaky_relu = named(with_inplace(activation.leaky_relu))
 log_softmax = named(reduce.log_softmax)
 logsigmoid = named(activation.logsigmoid)
 lp_pool1d = named(pooling.lp_pool1d)
@@ -88,19 +89,19 @@ max_pool3d = named(pooling.max_pool3d)
 max_unpool1d = named(pooling.max_unpool1d)
 max_unpool2d = named(pooling.max_unpool2d)
 max_unpool3d = named(pooling.max_unpool3d)
-mish = named(activation.mish)
+mish = named(with_inplace(activation.mish))
 one_hot = keywords(tensor="x")(scatter.one_hot)
 pad = named(padding.pad)
 pixel_shuffle = named(layouts.pixel_shuffle)
 pixel_unshuffle = named(layouts.pixel_unshuffle)
 prelu = named(activation.prelu)
-relu = named(activation.relu)
-relu6 = named(activation.relu6)
-rrelu = named(activation.rrelu)
+relu = named(with_inplace(activation.relu))
+relu6 = named(with_inplace(activation.relu6))
+rrelu = named(with_inplace(activation.rrelu))
 scaled_dot_product_attention = attention.scaled_dot_product_attention
-selu = named(activation.selu)
+selu = named(with_inplace(activation.selu))
 sigmoid = named(transcendental.sigmoid)
-silu = named(activation.silu)
+silu = named(with_inplace(activation.silu))
 softmax = named(reduce.softmax)
 softmin = named(reduce.softmin)
 softplus = named(activation.softplus)
@@ -108,7 +109,7 @@ softshrink = named(activation.softshrink)
 softsign = named(activation.softsign)
 tanh = named(transcendental.tanh)
 tanhshrink = named(activation.tanhshrink)
-threshold = named(activation.threshold)
+threshold = named(with_inplace(activation.threshold))
 unfold = named(convolution.unfold)
 
 
@@ -146,6 +147,7 @@ def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
 
 @named
+@with_inplace
 def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     """Each element 0 with probability ``p``, else divided by 1 − p (Srivastava et al., 2014); x itself unless
     ``training``.

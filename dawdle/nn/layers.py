@@ -269,19 +269,36 @@ class Embedding(Module):
         return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
 
 
-class Dropout(Module):
+class InPlace(Module):
+    """A layer that can rebind its input to its output: with ``inplace``, ``layer(x)`` changes and returns
+    ``x``.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+    def settings(self) -> str:
+        """The other arguments, as they are shown."""
+        return ""
+
+    def extra_repr(self) -> str:
+        return ", ".join(filter(None, (self.settings(), "inplace=True" if self.inplace else "")))
+
+
+class Dropout(InPlace):
     """:func:`functional.dropout` in training mode, else the identity."""
 
-    def __init__(self, p: float = 0.5) -> None:
-        super().__init__()
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
+        super().__init__(inplace)
         if not 0 <= p <= 1:
             raise ArgumentError(f"dropout's probability must be in [0, 1], not {p}")
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.dropout(x, self.p, self.training)
+        return F.dropout(x, self.p, self.training, self.inplace)
 
-    def extra_repr(self) -> str:
+    def settings(self) -> str:
         return f"p={self.p}"
 
 

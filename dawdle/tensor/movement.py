@@ -247,6 +247,7 @@ def pad_dims(x: Tensor, amounts: Amounts, value: Scalar = 0) -> Tensor:
     return ew.where(inside, padded, constant(padded, value, shape=()))
 
 
+@shaped("repeats")
 def repeat(x: Tensor, *sizes: Any) -> Tensor:
     """The tensor laid out ``sizes`` times along each dimension; new ones may be put in front."""
     times = shape_args(sizes, "repeat")
@@ -304,6 +305,11 @@ def tril(x: Tensor, diagonal: int = 0) -> Tensor:
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """The elements on and above a diagonal of the last two dimensions; zeros below."""
     return _banded(x, diagonal, False)
+
+
+def is_contiguous(x: Tensor) -> bool:
+    """True: a tensor is a value, and has no strides."""
+    return True
 
 
 def contiguous(x: Tensor) -> Tensor:

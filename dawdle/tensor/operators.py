@@ -4,7 +4,9 @@ handle.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -55,9 +57,9 @@ def inplace(function: Callable[..., Tensor]) -> Binary:
     return method
 
 
-def _rebinding(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _rebinding(function: Callable[..., Tensor], reshapes: bool = False) -> Callable[..., Tensor]:
     """``function`` as a method whose name ends in ``_``: ``x`` denotes the result from then on, in its own
-    shape and dtype. Returns ``x``.
+    shape (unless ``reshapes``) and dtype. Returns ``x``.
 
     Raises DTypeError where the result is of a higher kind than ``x``, ShapeError where its shape differs.
     """
@@ -65,12 +67,14 @@ def _rebinding(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def method(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         result = function(x, *args, **kwargs)
         own, found = x.lazy, result.lazy
+        if found is own and result._node is x._node:
+            return x  # nothing changes, as in dropout outside of training: leaves too may stay as they are
         if found.dtype != own.dtype and not _fits(found.dtype, own.dtype):
             raise DTypeError(
                 f"in-place {function.__name__} would change {own.dtype.name} to {found.dtype.name}; "
                 f"write x = {function.__name__}(x, ...), or cast the operand"
             )
-        if found.shape != own.shape:
+        if found.shape != own.shape and not reshapes:
             raise ShapeError(
                 f"in-place {function.__name__} would change the shape {own.shape} to {found.shape}; "
                 f"write x = {function.__name__}(x, ...), or reduce the operand"
@@ -82,9 +86,35 @@ def _rebinding(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return method
 
 
-def rebinding(*functions: Callable[..., Tensor]) -> tuple[Callable[..., Tensor], ...]:
+def rebinding(
+    *functions: Callable[..., Tensor], reshapes: bool = False
+) -> tuple[Callable[..., Tensor], ...]:
     """Each of ``functions`` as a method that changes the tensor in place: see :func:`_rebinding`."""
-    return tuple([_rebinding(function) for function in functions])
+    return tuple([_rebinding(function, reshapes) for function in functions])
+
+
+def with_inplace(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``function`` with one more parameter at its end, ``inplace``: with True its first argument is rebound
+    to the result, as by the method whose name ends in ``_``, and returned.
+    """
+    rebind = _rebinding(function)
+    signature = inspect.signature(function)
+    last = inspect.Parameter(
+        "inplace", inspect.Parameter.POSITIONAL_OR_KEYWORD, default=False, annotation="bool"
+    )
+    before = len(signature.parameters)
+
+    @wraps(function)
+    def either(*args: Any, **kwargs: Any) -> Tensor:
+        if len(args) == before + 1 and "inplace" not in kwargs:
+            args, kwargs["inplace"] = args[:-1], args[-1]
+        chosen = rebind if kwargs.pop("inplace", False) else function
+        return chosen(*args, **kwargs)
+
+    either.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), last]
+    )
+    return either
 
 
 def _fits(result: DType, own: DType) -> bool:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dawdle import Tensor, nn, no_grad
-from dawdle.errors import DawdleError, ShapeError
+from dawdle.errors import DawdleError, GradientError, ShapeError
 from dawdle.nn import functional as F
 
 torch = pytest.importorskip("torch")
@@ -177,6 +177,59 @@ def test_dropout():
     assert not F.dropout(Tensor.ones(4), 1.0).numpy().any()
     with pytest.raises(DawdleError, match="p"):
         nn.Dropout(1.5)
+
+
+INPLACE = [  # name, arguments of the module, and of the function behind them
+    ("ReLU", "relu", (), ()),
+    ("ReLU6", "relu6", (), ()),
+    ("LeakyReLU", "leaky_relu", (0.2,), ()),
+    ("ELU", "elu", (1.5,), ()),
+    ("SELU", "selu", (), ()),
+    ("CELU", "celu", (1.4,), ()),
+    ("SiLU", "silu", (), ()),
+    ("Mish", "mish", (), ()),
+    ("Hardtanh", "hardtanh", (-0.3, 0.8), ()),
+    ("Hardsigmoid", "hardsigmoid", (), ()),
+    ("Hardswish", "hardswish", (), ()),
+    ("Threshold", "threshold", (0.1, 20.0), ()),
+    ("RReLU", "rrelu", (0.25, 0.25), (True,)),
+    ("Dropout", "dropout", (1.0,), (True,)),
+]
+
+
+@pytest.mark.parametrize("name, function, args, training", INPLACE, ids=lambda v: str(v))
+def test_inplace(name, function, args, training):
+    a = array(4, 7)
+    leaf, plain = torch.tensor(a, requires_grad=True), getattr(torch.nn, name)(*args)
+    expected = plain(leaf * 2)
+    expected.sum().backward()
+    module = getattr(nn, name)(*args, inplace=True)
+    forms = [
+        module,
+        lambda x: getattr(F, function)(x, *args, *training, True),
+        lambda x: getattr(F, function)(x, *args, *training, inplace=True),
+    ]
+    for form in forms:
+        x = Tensor(a, requires_grad=True)
+        h = x * 2
+        before = h + 0
+        assert form(h) is h
+        h.sum().backward()
+        close(h, expected)
+        close(x.grad, leaf.grad)
+        np.testing.assert_array_equal(before.numpy(), a * 2)
+        with pytest.raises(GradientError, match="leaf"):
+            form(x)
+    assert "inplace=True" in repr(module) and "inplace" not in repr(getattr(nn, name)(*args))
+    h = Tensor(a)
+    assert getattr(nn, name)(*args)(h) is not h and np.array_equal(h.numpy(), a)
+
+
+def test_dropout_in_place_leaves_a_leaf_alone_outside_of_training():
+    w = Tensor.ones(3, requires_grad=True)
+    assert nn.Dropout(0.5, inplace=True).eval()(w) is w
+    (w * 2).sum().backward()
+    assert w.is_leaf and w.grad.tolist() == [2, 2, 2]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64"])

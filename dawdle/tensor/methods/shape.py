@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dawdle.tensor import joining, layouts, movement, padding
+from dawdle.tensor.operators import rebinding
 
 
 class Shape:
     __slots__ = ()
 
     reshape, view, contiguous = movement.reshape, movement.view, movement.contiguous
+    is_contiguous = movement.is_contiguous
     flatten, ravel, unflatten = movement.flatten, movement.flatten, movement.unflatten
     permute, transpose, t = movement.permute, movement.transpose, movement.t
     swapaxes, swapdims = movement.transpose, movement.transpose
@@ -33,3 +35,5 @@ class Shape:
     tril, triu, trace = movement.tril, movement.triu, layouts.trace
     pixel_shuffle, pixel_unshuffle = layouts.pixel_shuffle, layouts.pixel_unshuffle
     rearrange = layouts.rearrange
+
+    squeeze_, unsqueeze_, t_, transpose_ = rebinding(squeeze, unsqueeze, t, transpose, reshapes=True)
