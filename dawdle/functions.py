@@ -292,6 +292,7 @@ nonzero = function(Tensor.nonzero)
 norm = function(Tensor.norm)
 normal = Tensor.normal
 not_equal = elementwise(Tensor.not_equal)
+numel = function(Tensor.numel)
 one_hot = function(Tensor.one_hot)
 ones_like = function(Tensor.ones_like)
 outer = function(Tensor.outer)
@@ -328,7 +329,7 @@ rsqrt = function(Tensor.rsqrt)
 scatter = function(Tensor.scatter)
 scatter_add = function(Tensor.scatter_add)
 scatter_reduce = function(Tensor.scatter_reduce)
-searchsorted = function(Tensor.searchsorted)
+searchsorted = keywords(input="values", sorted_sequence="input")(function(Tensor.searchsorted))
 select = function(Tensor.select)
 select_scatter = function(Tensor.select_scatter)
 selu = function(Tensor.selu)
@@ -417,17 +418,17 @@ __all__ = [  # noqa: RUF022
     "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum",
     "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num",
     "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm",
-    "normal", "not_equal", "one_hot", "ones_like", "outer", "pad", "permute", "pinverse", "pixel_shuffle",
-    "pixel_unshuffle", "positive", "pow", "prod", "put", "qr", "quantile", "rad2deg", "rand_like",
-    "randint_like", "randn_like", "randperm", "ravel", "rearrange", "reciprocal", "relu", "remainder",
-    "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90", "round", "rrelu", "rsqrt",
-    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "select_scatter", "selu", "sgn",
-    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "solve",
-    "sort", "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub", "subtract", "sum", "svd",
-    "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split", "threshold",
-    "tile", "topk", "trace", "transpose", "trapezoid", "triangular_solve", "tril", "tril_indices", "triu",
-    "triu_indices", "true_divide", "trunc", "unbind", "unflatten", "uniform", "unique",
-    "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "vecdot", "vsplit", "vstack",
-    "xlogy", "zeros_like",
+    "normal", "not_equal", "numel", "one_hot", "ones_like", "outer", "pad", "permute", "pinverse",
+    "pixel_shuffle", "pixel_unshuffle", "positive", "pow", "prod", "put", "qr", "quantile", "rad2deg",
+    "rand_like", "randint_like", "randn_like", "randperm", "ravel", "rearrange", "reciprocal", "relu",
+    "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90", "round", "rrelu",
+    "rsqrt", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "select_scatter",
+    "selu", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet",
+    "softmax", "solve", "sort", "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub",
+    "subtract", "sum", "svd", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh",
+    "tensor_split", "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "triangular_solve",
+    "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten",
+    "uniform", "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "vecdot",
+    "vsplit", "vstack", "xlogy", "zeros_like",
 ]
 # fmt: on

@@ -7,31 +7,55 @@ A matrix that an algorithm can't take raises LinAlgError when the result is real
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
-from dawdle.tensor.decompositions import (
-    cholesky,
-    eigh,
-    eigvalsh,
-    pinv,
-    qr,
-    svd,
-    svdvals,
-)
+from dawdle.tensor import decompositions as _decompositions
+from dawdle.tensor import lu as _lu
+from dawdle.tensor import matrices as _matrices
+from dawdle.tensor import solving as _solving
+from dawdle.tensor.core import keywords
 from dawdle.tensor.einsum import tensordot
 from dawdle.tensor.linalg import cross as _cross
-from dawdle.tensor.linalg import matmul, matrix_power, multi_dot, outer, vecdot
-from dawdle.tensor.lu import lu
-from dawdle.tensor.matrices import cond, lstsq, matrix_norm, matrix_rank, norm, vector_norm
+from dawdle.tensor.linalg import matmul, multi_dot, outer, vecdot
+from dawdle.tensor.linalg import matrix_power as _matrix_power
+from dawdle.tensor.matrices import norm, vector_norm
 from dawdle.tensor.movement import diagonal as _diagonal
 from dawdle.tensor.movement import matrix_transpose
-from dawdle.tensor.solving import det, inverse, logdet, slogdet, solve, solve_triangular
+from dawdle.tensor.solving import logdet
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
     from dawdle.tensor.core import Operand
 
-inv = inverse
+R = TypeVar("R")
+
+
+def _named(function: Callable[..., R]) -> Callable[..., R]:
+    """``function``, whose operands may also be given as ``A`` and ``B``, as PyTorch calls matrices."""
+    first, *others = inspect.signature(function).parameters
+    return keywords(A=first, **({"B": "b"} if "b" in others else {}))(function)
+
+
+cholesky = _named(_decompositions.cholesky)
+cond = _named(_matrices.cond)
+det = _named(_solving.det)
+eigh = _named(_decompositions.eigh)
+eigvalsh = _named(_decompositions.eigvalsh)
+inv = inverse = _named(_solving.inverse)
+lstsq = _named(_matrices.lstsq)
+lu = _named(_lu.lu)
+matrix_norm = _named(_matrices.matrix_norm)
+matrix_power = _named(_matrix_power)
+matrix_rank = _named(_matrices.matrix_rank)
+pinv = _named(_decompositions.pinv)
+qr = _named(_decompositions.qr)
+slogdet = _named(_solving.slogdet)
+solve = _named(_solving.solve)
+solve_triangular = _named(_solving.solve_triangular)
+svd = _named(_decompositions.svd)
+svdvals = _named(_decompositions.svdvals)
 
 
 def cross(x: Tensor, other: Operand, *, dim: int = -1) -> Tensor:

@@ -34,9 +34,12 @@ def test_functions_are_the_methods():
     x = dawdle.tensor([[3.0, 1.0], [2.0, 4.0]])
     for name in dawdle.functions.__all__:
         method, function = getattr(dawdle.Tensor, name, None), getattr(dawdle, name)
-        assert method in (None, function, getattr(function, "__wrapped__", None)), name
+        layers = [function]
+        while hasattr(layers[-1], "__wrapped__"):
+            layers.append(layers[-1].__wrapped__)
+        assert method is None or method in layers, name
     assert dawdle.sum(x, 0).tolist() == [5, 5] and dawdle.gather(x, 1, [[1], [0]]).tolist() == [[1], [2]]
     assert dawdle.sort(x, dim=1).indices.tolist() == [[1, 0], [0, 1]]
     assert dawdle.sin(np.zeros(2)).tolist() == [0, 0] and dawdle.sum([1, 2]).item() == 3
     assert dawdle.maximum(1, x.half()).dtype is dawdle.float16
-    assert dawdle.hstack([x, x]).shape == (2, 4) and dawdle.uniform(3, low=2.0).shape == (3,)
+    assert dawdle.hstack([x, x]).shape == (2, 4) and dawdle.uniform(3, low=0.5).shape == (3,)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import dawdle
-from dawdle import Tensor
+from dawdle import Tensor, linalg
 from dawdle.dtype import ALL
-from dawdle.errors import ArgumentError, DeviceError
+from dawdle.errors import ArgumentError, DeviceError, ShapeError
 from dawdle.nn import functional
 
 pytestmark = pytest.mark.usefixtures("device")
@@ -66,6 +66,16 @@ SQUARE = Tensor([[1.0, 2.0], [3.0, 4.0]])
     (lambda: dawdle.where(SQUARE > 2, input=SQUARE, other=0.0), lambda: SQUARE.where(SQUARE > 2, 0.0)),
     (lambda: dawdle.where(SQUARE > 2)[1], lambda: Tensor([0, 1])),
     (lambda: dawdle.isin(2, dawdle.arange(3)), lambda: Tensor(True)),
+    (lambda: dawdle.searchsorted(sorted_sequence=[1, 3, 5], input=[3, 9]), lambda: Tensor([1, 3])),
+    (lambda: dawdle.searchsorted([1, 3, 5], input=[3, 9], right=True), lambda: Tensor([2, 3])),
+    (lambda: dawdle.searchsorted([1, 3, 5], [3, 9]), lambda: Tensor([1, 3])),
+    (lambda: SQUARE.repeat(repeats=(2, 1)), lambda: SQUARE.repeat(2, 1)),
+    (lambda: linalg.solve(A=SQUARE, B=SQUARE[0]), lambda: SQUARE.solve(SQUARE[0])),
+    (lambda: linalg.solve_triangular(SQUARE, B=SQUARE, upper=True),
+     lambda: linalg.solve_triangular(SQUARE, SQUARE, upper=True)),
+    (lambda: linalg.inv(A=SQUARE), lambda: SQUARE.inverse()),
+    (lambda: linalg.svdvals(A=SQUARE), lambda: SQUARE.svd()[1]),
+    (lambda: linalg.matrix_power(A=SQUARE, n=2), lambda: SQUARE @ SQUARE),
     (lambda: dawdle.logical_and(2, dawdle.arange(2)), lambda: Tensor([False, True])),
 ])  # fmt: skip
 def test_names_of_arguments(named, plain):
@@ -98,6 +108,26 @@ def test_zero_in_place():
     before = x * 2
     assert x.zero_() is x
     assert x.tolist() == [0, 0] and before.tolist() == [2, 4]
+
+
+def test_shapes_in_place():
+    x = Tensor([[1.0, 2.0, 3.0]], requires_grad=True)
+    h = x * 2
+    for change, shape in (
+        (lambda: h.squeeze_(0), (3,)),
+        (lambda: h.unsqueeze_(-1), (3, 1)),
+        (lambda: h.t_(), (1, 3)),
+        (lambda: h.transpose_(0, 1), (3, 1)),
+    ):
+        assert change() is h and h.shape == shape
+    (h * Tensor([[1.0], [2.0], [3.0]])).sum().backward()
+    assert x.grad.tolist() == [[2, 4, 6]] and h.is_contiguous()
+    with pytest.raises(ShapeError, match="in-place add"):
+        h.add_(Tensor([1.0, 2.0]))
+
+
+def test_numel():
+    assert dawdle.numel(SQUARE) == dawdle.numel([1, 2, 3, 4]) == 4
 
 
 @pytest.mark.parametrize("dtype", ALL)
