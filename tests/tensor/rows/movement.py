@@ -200,3 +200,6 @@ row("flip axis", lambda a: a.flip(axis=1), lambda a: np.flip(a, 1), shapes=CUBE)
 row("expand_as", lambda a, b: a.expand_as(b), lambda a, b: np.broadcast_to(a, b.shape), shapes=(((3, 1),
     (2, 3, 4)),), gradient=False)  # fmt: skip
 row("shrink", lambda a: a.shrink(((0, 1), (0, 3), (1, 3))), lambda a: a[:1, :, 1:3], shapes=CUBE)
+row("is_contiguous", lambda a: Tensor(a.T.is_contiguous()), lambda a: np.array(True), shapes=CUBE,
+    gradient=False)
+row("zero_", lambda a: (a * 1).zero_(), np.zeros_like, shapes=CUBE, gradient=False)
