@@ -75,6 +75,8 @@ def test_accuracy(kind, domain):
     wider = np.float64 if kind == "float32" else np.longdouble
     cases = [(name, case) for name, case in ACCURACY.items() if case[0] == domain]
     leaf = Tensor(x)
+    # sin, exp2 and log2 of doubles are the driver's, which may be off by 4 (OpenCL C 3.0, 7.4)
+    slack = 3 if kind == "float64" and leaf.device == "CL" else 0
     got = [getattr(leaf, name)() for name, _ in cases]
     Tensor.realize(*got)
     for (name, (_, reference, *worst)), result in zip(cases, got, strict=True):
@@ -83,7 +85,7 @@ def test_accuracy(kind, domain):
         with np.errstate(all="ignore"):
             errors = ulps(result.numpy(), reference(x.astype(wider)))
         place = errors.argmax()
-        assert errors[place] <= worst[kind == "float64"], f"{name} of {x[place]!r}"
+        assert errors[place] <= worst[kind == "float64"] + slack, f"{name} of {x[place]!r}"
 
 
 @pytest.mark.parametrize("kind", ["float32", "float64"])
