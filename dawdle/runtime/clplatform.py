@@ -68,18 +68,15 @@ def _devices(cl: Any, platform: Any) -> list[Any]:
         return []
 
 
-def _kinds(cl: Any, device: Any) -> list[int]:
-    kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.CPU)
-    return [i for i, kind in enumerate(kinds) if device.type & kind]
-
-
 def _rank(cl: Any, device: Any) -> int:
-    return SIMULATOR if is_simulator(device) else _kinds(cl, device)[0]
+    kinds = (cl.device_type.GPU, cl.device_type.ACCELERATOR, cl.device_type.CPU)
+    found = [i for i, kind in enumerate(kinds) if device.type & kind]
+    return found[0] if len(found) == 1 else SIMULATOR
 
 
 def is_simulator(device: Any) -> bool:
     """Whether a device says that it is of no kind, or of several: it checks kernels, and takes its time."""
-    return len(_kinds(pyopencl(), device)) != 1
+    return _rank(pyopencl(), device) == SIMULATOR
 
 
 def description(device: Any) -> str:
