@@ -14,6 +14,7 @@ from dawdle.tensor import Tensor
 from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import apply, cast, constant
 from dawdle.tensor.elementwise import where
+from dawdle.tensor.extrema import shared_gradient
 from dawdle.tensor.reduce import positions
 from dawdle.tensor.trigonometry import cos
 
@@ -128,12 +129,10 @@ def _sum(n: Node, g: Tensor) -> Parts:
     return (apply(Op.EXPAND, n.shapes[0], g),)
 
 
-@rule(Op.AMAX, inputs=True, output=True)
+@rule(Op.AMAX, inputs=True)
 def _amax(n: Node, g: Tensor) -> Parts:
-    x, y = n.x(g).detach(), apply(Op.EXPAND, n.shapes[0], n.y(g).detach())
-    best = (x == y) | ((x != x) & (y != y))  # a NaN is the largest; nanmedian's results leave it out
-    share = g / apply(Op.SUM, n.arg, cast(best, g.dtype))
-    return (where(best, apply(Op.EXPAND, n.shapes[0], share), 0.0),)
+    # found anew: the maximum that was handed out may have been rounded differently
+    return (shared_gradient(n.x(g), lambda x: apply(Op.AMAX, n.arg, x), n.arg, g),)
 
 
 @rule(Op.PROD, inputs=True)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from dawdle.lazy.axes import extent, free, is_injective
 from dawdle.lazy.buffer import LazyBuffer, toposort
 from dawdle.lazy.draft import LATER, MAX_OPS, MAX_OUTPUTS, MAX_READS, Draft, Drafts, Read, Reads, Use
-from dawdle.lazy.facts import STORED, Facts, analyse
+from dawdle.lazy.facts import STORED, analyse
 from dawdle.lazy.ops import ELEMENTWISE, LEAF, MOVEMENT, REDUCE, Op
 from dawdle.lazy.plan import Group, HostCall, Schedule, Step, Transfer
 from dawdle.lazy.rewrite import rewrite
+from dawdle.lazy.rounding import rounded_once
 from dawdle.lazy.sideways import merge_sideways, topological
 
 # costs in the units of facts.py
@@ -49,13 +50,13 @@ def waited_for(node: LazyBuffer) -> list[LazyBuffer]:
 
 
 class _Scheduler:
-    def __init__(
-        self, outputs: Sequence[LazyBuffer], order: Sequence[LazyBuffer], facts: Facts, max_params: int
-    ) -> None:
-        self.order = order
+    def __init__(self, outputs: Sequence[LazyBuffer], max_params: int) -> None:
+        self.order = toposort(outputs)
+        once = rounded_once(self.order)
         self.max_params = max_params
-        self.facts = facts
-        self.drafts = Drafts(facts)
+        self.facts = analyse(self.order, [*map(holder, outputs), *once])
+        self.drafts = Drafts(self.facts)
+        self.once = set(map(id, once))
         self.reads: dict[int, dict[tuple[int, Read], None]] = {}
         self.required = {id(holder(node)) for node in outputs}
 
@@ -171,6 +172,8 @@ class _Scheduler:
             return None
         if node.op is Op.PAD and self.facts[id(node)].base.op is Op.CONST:
             return None  # a comparison of positions, however full the kernel
+        if id(node) in self.once:
+            return "its elements are compared with each other: they must be rounded once"
         for number, found in reads.items():
             reason = self.full(node, self.drafts.all[number], found)
             if reason is not None:
@@ -328,12 +331,8 @@ def schedule(outputs: Sequence[LazyBuffer], max_params: int = 0) -> Schedule:
     the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
     """
     order = toposort(outputs)
-    facts = analyse(order, map(holder, outputs))
-    rewritten = rewrite(outputs, order, facts)
-    if any(new is not node for node, new in zip(outputs, rewritten, strict=True)):
-        order = toposort(rewritten)
-        facts = analyse(order, map(holder, rewritten))
-    drafts = merge_sideways(_Scheduler(rewritten, order, facts, max_params).run(), max_params)
+    rewritten = rewrite(outputs, order, analyse(order, map(holder, outputs)))
+    drafts = merge_sideways(_Scheduler(rewritten, max_params).run(), max_params)
     steps = tuple(_step(drafts[number]) for number in topological(drafts))
     held = [(node, holder(new)) for node, new in zip(outputs, rewritten, strict=True)]
     held += [(node, holder(node)) for step in steps if isinstance(step, HostCall) for node in step.inputs]

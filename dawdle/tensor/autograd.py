@@ -58,6 +58,7 @@ class Composite(Enum):
     CALL = "call"  # a function as a whole, see results_of
     RESULT = "result"
     RESAMPLE = "resample"
+    MEDIAN = "median"
     MAX_POOL = "max pool"
     SUM_POOL = "sum pool"
     SOLVE = "solve"

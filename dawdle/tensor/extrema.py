@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dawdle.dtype import int32, int64
@@ -18,6 +19,7 @@ from dawdle.tensor.core import (
     composite,
     constant,
     dims,
+    expand_to,
     same,
 )
 from dawdle.tensor.reduce import not_empty, positions, reduced, without
@@ -105,7 +107,7 @@ def _extreme(x: Tensor, dim: int | Operand | None, keepdim: bool, what: str) -> 
     not_empty(x, (axis,), what)
     ordered = x if largest else ew.reversed_order(x)
     top = apply(Op.AMAX, (axis,), ordered.detach())
-    index = _first(ordered, top, axis)
+    index = _first(ordered, axis)
     values = chosen(x, index, top if largest else ew.reversed_order(top), axis)
     return Selection(*[t if keepdim else without(t, (axis,)) for t in (values, index)])
 
@@ -116,11 +118,23 @@ def chosen(x: Tensor, index: Tensor, values: Tensor, axis: int) -> Tensor:
     return composite(Op.GATHER, lambda x, index: values, x, index, arg=axis)
 
 
-def _first(x: Tensor, top: Tensor, axis: int) -> Tensor:
-    """The first index along ``axis``, which keeps size 1, at which ``x`` is its maximum ``top``; int64."""
+def shared_gradient(x: Tensor, choose: Callable[[Tensor], Tensor], axes: Sequence[int], g: Tensor) -> Tensor:
+    """The gradient ``g`` of the element that ``choose`` gives along ``axes``, shared by all that equal it.
+    """
+    x = x.detach()
+    choice = expand_to(choose(x), x.lazy.shape)
+    equal = ew.eq(x, choice)
+    if x.lazy.dtype.is_float:
+        equal = ew.bitor(equal, ew.bitand(ew.isnan(x), ew.isnan(choice)))
+    share = ew.div(g, apply(Op.SUM, tuple(axes), cast(equal, g.lazy.dtype)))
+    return ew.where(equal, expand_to(share, x.lazy.shape), 0.0)
+
+
+def _first(x: Tensor, axis: int) -> Tensor:
+    """The first index along ``axis``, which keeps size 1, at which ``x`` is its maximum; int64."""
     x = x.detach()
     n = x.lazy.shape[axis]
-    found = ew.eq(x, top)
+    found = ew.eq(x, apply(Op.AMAX, (axis,), x))
     if x.lazy.dtype.is_float:
         found = ew.bitor(found, ew.isnan(x))
     index = int32 if n < 2**31 else int64
@@ -151,7 +165,7 @@ def _place(x: Tensor, dim: int | None, keepdim: bool, what: str) -> Tensor:
     axis = 0 if dim is None else axis_of(dim, len(shape), what, shape)
     flat = apply(Op.RESHAPE, (x.lazy.size,), x) if dim is None or not shape else x
     not_empty(flat, (axis,), what)
-    out = _first(flat, apply(Op.AMAX, (axis,), flat), axis)
+    out = _first(flat, axis)
     if dim is None or not shape:
         return apply(Op.RESHAPE, (1,) * len(shape) if keepdim else (), out)
     return out if keepdim else without(out, (axis,))

@@ -18,7 +18,6 @@ from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import apply, axis_of, cast, constant, dims, expand_to, on_host, same, widen
 from dawdle.tensor.extrema import Selection, argmax, argmin
-from dawdle.tensor.movement import contiguous
 from dawdle.tensor.reduce import positions, without
 
 if TYPE_CHECKING:
@@ -100,10 +99,7 @@ def _comparable(x: Tensor) -> Tensor:
 def _counted(x: Tensor, axis: int, descending: bool, start: int, stop: int) -> Tensor:
     """Each element's place in the order is the number of elements before it; the indices of those within
     ``start`` to ``stop`` are then written there.
-
-    The elements are stored first: computed twice, they might be rounded differently, and be in no order.
     """
-    x = contiguous(x)
     shape = x.lazy.shape
     n = shape[axis]
     lead, tail = shape[:axis], shape[axis + 1 :]

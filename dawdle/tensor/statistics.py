@@ -13,6 +13,7 @@ from dawdle.errors import ArgumentError, RangeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.arithmetic import clamp
+from dawdle.tensor.autograd import Composite, Node, Parts, rule
 from dawdle.tensor.core import (
     Dim,
     Operand,
@@ -29,7 +30,7 @@ from dawdle.tensor.core import (
     to_float,
     widen,
 )
-from dawdle.tensor.extrema import Selection, argmax
+from dawdle.tensor.extrema import Selection, argmax, shared_gradient
 from dawdle.tensor.linalg import matmul
 from dawdle.tensor.reduce import mean, not_empty, positions
 from dawdle.tensor.sorting import lone, ordered, selected
@@ -64,14 +65,19 @@ def _median(
     if dim is None:
         flat = apply(Op.RESHAPE, (x.lazy.size,), x)
         not_empty(flat, (0,), what)
-        # the rule of AMAX is to share among the elements that equal the result
-        one = composite(Op.AMAX, lambda x: selected(x, 0, place(x, 0)).values, flat, arg=(0,))
+        one = composite(Composite.MEDIAN, lambda x: selected(x, 0, place(x, 0)).values, flat, arg=place)
         return apply(Op.RESHAPE, (1,) * len(shape) if keepdim else (), one)
     axis = axis_of(dim, len(shape), what, shape)
     if not shape:
         return lone(x)
     not_empty(x, (axis,), what)
     return selected(x, axis, place(x, axis), keepdim)
+
+
+@rule(Composite.MEDIAN, inputs=True)
+def _median_gradient(node: Node, g: Tensor) -> Parts:
+    place = node.arg
+    return (shared_gradient(node.x(g), lambda x: selected(x, 0, place(x, 0)).values, (0,), g),)
 
 
 def _median_index(x: Tensor, axis: int) -> Tensor:

@@ -315,6 +315,45 @@ def test_what_is_chosen_from_results_of_reductions(device):
     same(nested.gather(1, nested.argmin(1, keepdim=True)), q.numpy().min(1, keepdims=True), rtol=1e-5)
 
 
+ROUNDED_TWICE = {
+    "affine": lambda a, b: a * 1.7 + b * 0.3, "gelu": lambda a, b: (a * b + a).gelu(),
+    "softmax": lambda a, b: (a.softmax(1) * b).softmax(1), "waves": lambda a, b: (a * b).sin() * a.exp() + b,
+    "normal": lambda a, b: (a - a.mean(1, keepdim=True)) * (a.var(1, keepdim=True) + 1e-5).rsqrt() * b,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ROUNDED_TWICE)
+@pytest.mark.parametrize("n", [13, 37])
+def test_an_extreme_equals_an_element(device, name, n):
+    """A compiler rounds the element and the extreme differently, if both are computed anew."""
+    f = ROUNDED_TWICE[name]
+    rng = np.random.default_rng(0)
+    a, b = (Tensor(rng.standard_normal((50, n)).astype("float32")) for _ in "ab")
+    x, rows = f(a, b), np.arange(50)
+    found, low, high, now = (x == x.amax(1, True)).sum(1), x.argmin(1), x.argmax(1), x.max(1)
+    middle, latest = x.median(1), x.cummax(1)
+    now.values.realize()
+    values = f(a, b).numpy()
+    assert found.tolist() == [1] * 50
+    for index, best in ((low, values.min(1)), (high, values.max(1)), (now.indices, values.max(1)),
+                        (middle.indices, np.sort(values, 1)[:, (n - 1) // 2]),
+                        (latest.indices[:, -1], values.max(1))):  # fmt: skip
+        np.testing.assert_allclose(values[rows, index.numpy()], best, rtol=1e-5, atol=1e-6)
+
+
+def test_the_gradient_of_an_extreme_finds_it(device):
+    """Also after the extreme was looked at."""
+    rng = np.random.default_rng(0)
+    a, b = (Tensor(rng.standard_normal((50, 37)).astype("float32"), requires_grad=True) for _ in "ab")
+    for pick in (lambda x: x.amax(1), lambda x: x.amin(1), lambda x: x.median().reshape(1)):
+        out = pick(a * 1.7 + b * 0.3)
+        out.realize()
+        out.sum().backward()
+        places = a.grad != 0
+        assert places.sum().item() == out.size and np.allclose(a.grad.sum().item(), 1.7 * out.size)
+        a.grad = b.grad = None
+
+
 # ---- what comes back, and what can't be asked for
 
 
