@@ -88,12 +88,13 @@ def load(source: Any, device: str | None = None, jit: bool = False) -> Model:
     default one unless given. With ``jit`` each signature of inputs is traced once and replayed; models that
     read values on the way (NonZero, Loop with a computed condition) can't be.
 
-    Weights stay in the file, and in files beside it, until they are used. Opsets from 7 on are supported,
-    older ones as far as their operators are the same.
+    Weights stay in the file, and in files beside it, until they are used. Opsets from 7 to 28 are supported,
+    older ones as far as their operators are the same. Nodes may come in any order.
     Needs the package onnx (``pip install 'dawdle[onnx]'``).
 
-    Raises ModelError for a file that is damaged or no model, and for operators that aren't
-    known: one error that lists all of them.
+    Raises ModelError for a file that is damaged or no model, for versions that don't exist, and for operators
+    that aren't known, attributes that their operators don't have, names that nothing gives: one error that
+    lists all of them.
     """
     onnx = package()
     if isinstance(source, onnx.ModelProto):
@@ -139,8 +140,7 @@ class Model:
         assembler = Assembler(proto, files)
         self.opset = assembler.opsets.get("", 0)
         self.device = default_device() if device is None else get_device(device).name
-        self._graph: Graph = assembler.graph(proto.graph, assembler.opsets)
-        assembler.check()
+        self._graph: Graph = assembler.main(proto.graph)
         weights = set(self._graph.constants)
         self._ports = {i.name: _port(i) for i in proto.graph.input}
         self.inputs = tuple(p for p in self._ports.values() if p.name not in weights)

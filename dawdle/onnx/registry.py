@@ -33,6 +33,11 @@ def _text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
+def label(op: str, name: str, outputs: Sequence[str]) -> str:
+    """A node by its name, else by what it gives."""
+    return f"{op} {name!r}" if name or not outputs else f"{op} (unnamed, gives {outputs[0]!r})"
+
+
 class _Required:
     """The default of an attribute that must be there."""
 
@@ -60,9 +65,7 @@ class Node:
     scope: Any = None  # what a body sees of the values around the node
 
     def __str__(self) -> str:
-        if self.name or not self.outputs:
-            return f"{self.op} {self.name!r}"
-        return f"{self.op} (unnamed, gives {self.outputs[0]!r})"
+        return label(self.op, self.name, self.outputs)
 
     def placed(self, device: str, target: str, scope: Any) -> Node:
         """The node in one call."""

@@ -26,6 +26,7 @@ INSIDE = {
 RAW_DATA, EXTERNAL_DATA, DATA_LOCATION = 9, 13, 14  # fields of a TensorProto
 EXTERNAL = 1  # the DataLocation that says: not here
 SELF = ""  # the location of what lies in the model's own file
+DEEPEST = 100  # messages within each other: protobuf reads no more
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5  # wire types
 WIDTHS = {FIXED64: 8, FIXED32: 4}
@@ -84,18 +85,20 @@ def without_weights(data: memoryview) -> bytes:
     return b"".join(_message(data, 0, len(data), MODEL))
 
 
-def _message(data: memoryview, start: int, end: int, kind: str) -> list[bytes | memoryview]:
+def _message(data: memoryview, start: int, end: int, kind: str, depth: int = 0) -> list[bytes | memoryview]:
+    if depth > DEEPEST:
+        raise ModelError(f"the model's graphs stand more than {DEEPEST} messages deep within each other")
     parts: list[bytes | memoryview] = []
     kept = start  # where what is copied as it is begins
     for field in _fields(data, start, end):
-        changed = _changed(data, field, kind)
+        changed = _changed(data, field, kind, depth)
         if changed is not None:
             parts += [data[kept : field.start], *changed]
             kept = field.end
     return [*parts, data[kept:end]]
 
 
-def _changed(data: memoryview, field: Field, kind: str) -> list[bytes | memoryview] | None:
+def _changed(data: memoryview, field: Field, kind: str, depth: int) -> list[bytes | memoryview] | None:
     """What replaces a field; None where it stays."""
     if field.kind != BYTES or field.end - field.value < KEPT:
         return None
@@ -104,7 +107,7 @@ def _changed(data: memoryview, field: Field, kind: str) -> list[bytes | memoryvi
     inner = INSIDE[kind].get(field.number)
     if inner is None:
         return None
-    body = _message(data, field.value, field.end, inner)
+    body = _message(data, field.value, field.end, inner, depth + 1)
     return [_header(field.number, sum(len(part) for part in body)), *body]
 
 

@@ -331,16 +331,6 @@ def test_inputs_that_are_left_out_may_be_listed():
     assert model([-5, 5])[0].tolist() == [0, 5]
 
 
-def test_a_missing_attribute():
-    with pytest.raises(ModelError, match="Concat 'join' has no attribute 'axis'"):
-        load([node("Concat", ["a"], ["y"], "join")], [port("a")], [port("y")])([1])
-
-
-def test_an_attribute_of_the_wrong_type():
-    with pytest.raises(ModelError, match="attribute 'axis' of Softmax 'soft' is of the wrong type: b'last'"):
-        load([node("Softmax", ["a"], ["y"], "soft", axis="last")], [port("a")], [port("y")])([1])
-
-
 def test_local_functions():
     """A function with an attribute that has a default, called twice, and with an optional input left out."""
     body = [
@@ -359,21 +349,6 @@ def test_local_functions():
     model = load(nodes, [port("x")], [port("y")], {"top": np.float32(35)}, functions=[function],
                  domains=[helper.make_opsetid("test", 1)])  # fmt: skip
     assert model([1, 2])[0].tolist() == [20, 35]
-
-
-def test_a_function_that_calls_itself():
-    domains = [helper.make_opsetid("test", 1)]
-    body = [node("Loop", ["v"], ["w"], domain="test")]
-    function = helper.make_function("test", "Loop", ["v"], ["w"], body, domains)
-    with pytest.raises(ModelError, match="calls itself"):
-        load([node("Loop", ["x"], ["y"], domain="test")], [port("x")], [port("y")], functions=[function],
-             domains=domains)  # fmt: skip
-
-
-def test_nodes_in_the_wrong_order():
-    nodes = [node("Relu", ["later"], ["y"]), node("Relu", ["x"], ["later"])]
-    with pytest.raises(ModelError, match="'later', which no node before gives"):
-        load(nodes, [port("x")], [port("y")])([1])
 
 
 def test_a_dtype_that_an_operator_has_not():
