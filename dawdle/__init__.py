@@ -1,18 +1,33 @@
 """dawdle: a deep-learning framework on a lazy tensor compiler."""
 from __future__ import annotations
 
-import builtins
 import math
-from typing import Any
 
 from dawdle import array_api, func, functions, gradient, linalg, nn, random
 from dawdle import dtype as _dtype
+from dawdle.array_api import result_type
+from dawdle.conversion import (
+    as_tensor,
+    asarray,
+    can_cast,
+    detach,
+    frombuffer,
+    get_default_dtype,
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_tensor,
+    scalar_tensor,
+    tensor,
+)
 from dawdle.dtype import (
     DType,
     bfloat16,
+    finfo,
     float16,
     float32,
     float64,
+    iinfo,
     int8,
     int16,
     int32,
@@ -57,10 +72,16 @@ from dawdle.func import (
 )
 from dawdle.functions import *  # noqa: F403
 from dawdle.functions import where
-from dawdle.random import Generator, manual_seed
+from dawdle.random import Generator, get_rng_state, initial_seed, manual_seed, seed, set_rng_state
 from dawdle.runtime.jit import jit
 from dawdle.tensor import Tensor
-from dawdle.tensor.autograd import enable_grad, is_grad_enabled, no_grad
+from dawdle.tensor.autograd import (
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    no_grad,
+    set_grad_enabled,
+)
 from dawdle.tensor.einsum import einsum, tensordot
 from dawdle.tensor.joining import cat, stack
 from dawdle.tensor.linalg import chain_matmul
@@ -90,30 +111,45 @@ __all__ = [
     "__version__",
     "arange",
     "array_api",
+    "as_tensor",
+    "asarray",
     "bfloat16",
     "bool_",
+    "can_cast",
     "cat",
     "chain_matmul",
     "checkpoint",
+    "detach",
     "einsum",
     "empty",
     "enable_grad",
     "eye",
+    "finfo",
     "float16",
     "float32",
     "float64",
     "from_dlpack",
     "from_numpy",
+    "frombuffer",
     "full",
     "func",
+    "get_default_dtype",
+    "get_rng_state",
     "grad",
     "gradient",
     "hessian",
+    "iinfo",
+    "inference_mode",
+    "initial_seed",
     "int8",
     "int16",
     "int32",
     "int64",
+    "is_complex",
+    "is_floating_point",
     "is_grad_enabled",
+    "is_nonzero",
+    "is_tensor",
     "jacfwd",
     "jacobian",
     "jacrev",
@@ -126,10 +162,16 @@ __all__ = [
     "no_grad",
     "ones",
     "promote",
+    "promote_types",
     "rand",
     "randint",
     "randn",
     "random",
+    "result_type",
+    "scalar_tensor",
+    "seed",
+    "set_grad_enabled",
+    "set_rng_state",
     "stack",
     "tensor",
     "tensordot",
@@ -149,6 +191,7 @@ __all__ += functions.__all__
 __version__ = "0.1.0"
 
 bool_ = _dtype.bool_
+promote_types = promote
 # PyTorch's names; not in __all__, because `from dawdle import *` must not replace what Python calls so
 bool, half, float, double = bool_, float16, float32, float64
 short, int, long = int16, int32, int64
@@ -157,10 +200,3 @@ zeros, ones, full, empty, eye = Tensor.zeros, Tensor.ones, Tensor.full, Tensor.e
 arange, linspace = Tensor.arange, Tensor.linspace
 rand, randn, randint = Tensor.rand, Tensor.randn, Tensor.randint
 from_numpy, from_dlpack = Tensor.from_numpy, Tensor.from_dlpack
-
-
-def tensor(
-    data: Any, dtype: object | None = None, device: str | None = None, requires_grad: builtins.bool = False
-) -> Tensor:
-    """A new tensor with a copy of ``data``: see :class:`Tensor`."""
-    return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)

@@ -1,6 +1,7 @@
 """Element types and NumPy's promotion rules, with bfloat16 added."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,13 +10,29 @@ import numpy as np
 from dawdle.errors import DTypeError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DType:
-    """An element type: ``kind`` is 'b' bool, 'i' signed, 'u' unsigned or 'f' float; ``bits`` its width."""
+    """An element type: ``kind`` is 'b' bool, 'i' signed, 'u' unsigned or 'f' float; ``bits`` its width.
+
+    Equal to its name and to what else :func:`to_dtype` knows it by: ``x.dtype == "float32"``, ``np.float32``.
+    """
 
     name: str
     kind: str
     bits: int
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType):
+            return False
+        if isinstance(other, str):
+            return self.name == other
+        # NumPy takes many things for a dtype, None among them
+        return isinstance(other, (type, np.dtype)) and _known(other) is self
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are the dtype itself: dtypes are compared by identity."""
@@ -39,6 +56,21 @@ class DType:
     @property
     def is_float(self) -> bool:
         return self.kind == "f"
+
+    @property
+    def is_floating_point(self) -> bool:
+        """PyTorch's name of :attr:`is_float`."""
+        return self.is_float
+
+    @property
+    def is_complex(self) -> bool:
+        """False: no dtype is complex."""
+        return False
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether there are negative values."""
+        return self.kind in "if"
 
     @property
     def is_int(self) -> bool:
@@ -103,6 +135,14 @@ def to_dtype(x: object) -> DType:
     """
     if isinstance(x, DType):
         return x
+    known = _known(x)
+    if known is None:
+        raise DTypeError(f"dtype {_name_of(x)} is not supported; use one of {', '.join(BY_NAME)}")
+    return known
+
+
+def _known(x: object) -> DType | None:
+    """The DType that ``x``, which isn't one, stands for, if there is one."""
     if x is bool:
         return bool_
     if x is int:
@@ -111,18 +151,73 @@ def to_dtype(x: object) -> DType:
         return DEFAULT_FLOAT
     if isinstance(x, str) and x in BY_NAME:
         return BY_NAME[x]
+    return BY_NAME.get(_name_of(x))
+
+
+def _name_of(x: object) -> str:
     try:
-        name = np.dtype(x).name  # type: ignore[call-overload]
+        return str(np.dtype(x).name)  # type: ignore[call-overload]
     except TypeError:
-        name = repr(x)
-    if name not in BY_NAME:
-        raise DTypeError(f"dtype {name} is not supported; use one of {', '.join(BY_NAME)}")
-    return BY_NAME[name]
+        return repr(x)
 
 
 def of_scalar(value: bool | int | float) -> DType:
     """The default dtype of a Python scalar."""
     return bool_ if isinstance(value, bool) else DEFAULT_INT if isinstance(value, int) else DEFAULT_FLOAT
+
+
+@dataclass(frozen=True)
+class FloatInfo:
+    """What a float dtype can hold."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+    @property
+    def tiny(self) -> float:
+        """The smallest positive number of full precision."""
+        return self.smallest_normal
+
+    @property
+    def smallest_subnormal(self) -> float:
+        """The smallest positive number."""
+        return self.smallest_normal * self.eps
+
+    @property
+    def resolution(self) -> float:
+        """A power of ten: so far apart numbers of its decimal digits are told from each other."""
+        return 10.0 ** -int(self.dtype.mantissa * math.log10(2))
+
+
+@dataclass(frozen=True)
+class IntInfo:
+    """What an integer dtype can hold."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo(type: object = DEFAULT_FLOAT) -> FloatInfo:
+    """Limits of a float dtype, given as :func:`to_dtype` takes it. Raises DTypeError for others."""
+    kind = to_dtype(type)
+    if not kind.is_float:
+        raise DTypeError(f"finfo describes floats, got {kind.name}; see iinfo")
+    smallest = 2.0 ** (1 - kind.exponent)
+    return FloatInfo(kind.bits, 2.0**-kind.mantissa, kind.largest, -kind.largest, smallest, kind)
+
+
+def iinfo(type: object) -> IntInfo:
+    """Limits of an integer dtype, given as :func:`to_dtype` takes it. Raises DTypeError for others."""
+    kind = to_dtype(type)
+    if not kind.is_int:
+        raise DTypeError(f"iinfo describes integers, got {kind.name}; see finfo")
+    return IntInfo(kind.bits, int(kind.max), int(kind.min), kind)
 
 
 def promote(a: DType, b: DType) -> DType:

@@ -13,10 +13,12 @@ from dawdle.dtype import (
     BY_NAME,
     bfloat16,
     bool_,
+    finfo,
     float16,
     float32,
     float64,
     from_storage,
+    iinfo,
     int8,
     int16,
     int32,
@@ -210,3 +212,30 @@ def test_override_is_undone():
     with pytest.raises(DawdleError, match=r"threads .* is -2; it must not be"), config.override(threads=-2):
         pass
     assert config.current() is before
+
+
+@pytest.mark.parametrize("d", ALL, ids=lambda d: d.name)
+def test_a_dtype_equals_what_it_is_known_by(d):
+    assert d == d.name and d.name == d and d != "float" and d in ("x", d.name) and {d: 1}[d.name] == 1
+    if d is not bfloat16:
+        assert d == np.dtype(d.name) and np.dtype(d.name).type == d
+    assert d != None and d != 3  # noqa: E711
+    assert sum(d == other for other in ALL) == 1
+    assert (d.is_floating_point, d.is_signed, d.is_complex) == (d.kind == "f", d.kind in "fi", False)
+
+
+def test_limits_of_dtypes():
+    torch = pytest.importorskip("torch")
+    for d in ALL:
+        if d.is_float:
+            mine, theirs = finfo(d.name), torch.finfo(getattr(torch, d.name))
+            for name in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+                assert getattr(mine, name) == pytest.approx(getattr(theirs, name), rel=1e-12)
+        elif d.is_int:
+            mine, theirs = iinfo(d), torch.iinfo(getattr(torch, d.name))
+            assert (mine.bits, mine.min, mine.max) == (theirs.bits, theirs.min, theirs.max)
+    assert finfo() == finfo("float32") and finfo(float16).smallest_subnormal == 2.0**-24
+    with pytest.raises(DTypeError, match="iinfo"):
+        finfo(int64)
+    with pytest.raises(DTypeError, match="finfo"):
+        iinfo(float)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dawdle.dtype import (
     ALL,
     DType,
+    FloatInfo,
+    IntInfo,
     bfloat16,
     bool_,
     float16,
@@ -24,6 +25,8 @@ from dawdle.dtype import (
     uint32,
     uint64,
 )
+from dawdle.dtype import finfo as describe_floats
+from dawdle.dtype import iinfo as describe_integers
 from dawdle.errors import DTypeError
 from dawdle.tensor import Tensor
 
@@ -58,28 +61,6 @@ KINDS: dict[str, str] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class FloatInfo:
-    """What a float dtype can hold."""
-
-    bits: int
-    eps: float
-    max: float
-    min: float
-    smallest_normal: float
-    dtype: DType
-
-
-@dataclass(frozen=True)
-class IntInfo:
-    """What an integer dtype can hold."""
-
-    bits: int
-    max: int
-    min: int
-    dtype: DType
-
-
 def dtype_of(x: Any) -> DType:
     """The dtype of a tensor, or the dtype itself."""
     kind = x.dtype if isinstance(x, Tensor) else x
@@ -90,19 +71,12 @@ def dtype_of(x: Any) -> DType:
 
 def finfo(type: DType | Tensor, /) -> FloatInfo:
     """Limits of a float dtype. Raises DTypeError for others."""
-    kind = dtype_of(type)
-    if not kind.is_float:
-        raise DTypeError(f"finfo describes floats, got {kind.name}; see iinfo")
-    smallest = 2.0 ** (1 - kind.exponent)
-    return FloatInfo(kind.bits, 2.0**-kind.mantissa, kind.largest, -kind.largest, smallest, kind)
+    return describe_floats(dtype_of(type))
 
 
 def iinfo(type: DType | Tensor, /) -> IntInfo:
     """Limits of an integer dtype. Raises DTypeError for others."""
-    kind = dtype_of(type)
-    if not kind.is_int:
-        raise DTypeError(f"iinfo describes integers, got {kind.name}; see finfo")
-    return IntInfo(kind.bits, int(kind.max), int(kind.min), kind)
+    return describe_integers(dtype_of(type))
 
 
 def isdtype(dtype: DType, kind: DType | str | tuple[DType | str, ...]) -> _Truth:

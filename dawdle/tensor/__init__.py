@@ -16,6 +16,7 @@ from dawdle.dtype import (
     float16,
     float32,
     float64,
+    int8,
     int16,
     int32,
     int64,
@@ -27,7 +28,18 @@ from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 from dawdle.runtime.trace import note_attribute, note_new, note_read
-from dawdle.tensor import autograd, backpropagation, copying, elementwise, interop, movement, printing, reduce
+from dawdle.tensor import (
+    attributes,
+    autograd,
+    backpropagation,
+    copying,
+    elementwise,
+    hooks,
+    interop,
+    movement,
+    printing,
+    reduce,
+)
 from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
 from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to, fitting
 from dawdle.tensor.methods.activations import Activations
@@ -155,14 +167,6 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         """
         return Count(self.shape)
 
-    def numel(self) -> Int:
-        """The number of elements."""
-        return self.lazy.size
-
-    def dim(self) -> Int:
-        """The number of dimensions."""
-        return self.ndim
-
     def element_size(self) -> Int:
         """Bytes that one element takes."""
         return self.dtype.itemsize
@@ -170,6 +174,14 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     def is_floating_point(self) -> Bool:
         """Whether the dtype is a float."""
         return self.dtype.is_float
+
+    itemsize = property(element_size)
+    numel, nelement = attributes.numel, attributes.numel
+    dim, ndimension = attributes.dim, attributes.dim
+    stride, storage_offset = attributes.stride, attributes.storage_offset
+    is_complex, is_signed = attributes.is_complex, attributes.is_signed
+    is_nonzero, is_same_size = attributes.is_nonzero, attributes.is_same_size
+    is_cuda, is_cpu = property(attributes.is_cuda), property(attributes.is_cpu)
 
     @property
     def T(self) -> Tensor:
@@ -180,6 +192,8 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     def mT(self) -> Tensor:
         """The tensor with its last two dimensions exchanged."""
         return movement.matrix_transpose(self)
+
+    H, mH, adjoint = T, mT, movement.matrix_transpose  # no element is complex
 
     # ---- gradients
 
@@ -224,6 +238,18 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         """Whether the tensor was created, not computed from others that require gradients."""
         return self._node is None or not self._node.tracked or self._node.leaf is not None
 
+    @property
+    def data(self) -> Tensor:
+        """The value without its gradients. What is done to this handle in place is done to the tensor, and
+        isn't recorded: ``p.data.clamp_(-1, 1)``. Assigning to it makes the tensor denote another value.
+        """
+        return Data.of(self)
+
+    @data.setter
+    def data(self, value: Operand) -> None:
+        with no_grad():
+            self._rebind(value if isinstance(value, Tensor) else Tensor(value, device=self.device))
+
     def detach(self) -> Tensor:
         """The same value, which gradients don't flow through."""
         note_read(self)
@@ -244,6 +270,8 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         finally:
             Tensor.training = saved
 
+    grad_fn, retains_grad = property(attributes.grad_fn), property(hooks.retains_grad)
+    detach_, register_hook, retain_grad = attributes.detach_, hooks.register_hook, hooks.retain_grad
     backward = backpropagation.backward
     gradient = backpropagation.gradients
     no_grad = no_grad
@@ -301,6 +329,8 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
         """
         return interop.to(self, device=device)
 
+    cuda = attributes.cuda
+
     def cpu(self) -> Tensor:
         """The same values in the host's memory: on the device CPU, or NUMPY where they are there."""
         return self if self.device == "NUMPY" else interop.to(self, device="CPU")
@@ -336,5 +366,40 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     half, bfloat16, double, long = (
         interop.casts(float16), interop.casts(bfloat16), interop.casts(float64), interop.casts(int64)
     )  # fmt: skip
-    short, byte = interop.casts(int16), interop.casts(uint8)
+    short, byte, char = interop.casts(int16), interop.casts(uint8), interop.casts(int8)
     float, int, bool = interop.casts(float32), interop.casts(int32), interop.casts(bool_)
+
+
+class Data(Tensor):
+    """What ``tensor.data`` gives: a handle that denotes what its owner denotes, and rebinds that. Whatever is
+    made of it is a Tensor.
+    """
+
+    __slots__ = ("owner",)
+    owner: Tensor
+
+    def __new__(cls, *args: Any, **options: Any) -> Any:
+        return Tensor(*args, **options) if args else Tensor.__new__(Tensor)
+
+    @staticmethod
+    def of(owner: Tensor) -> Data:
+        """A handle on the value of ``owner``."""
+        note_read(owner)
+        out: Data = object.__new__(Data)
+        out.owner, out._node, out._grad = owner, DETACHED, None
+        note_new(out)
+        return out
+
+    @property
+    def lazy(self) -> LazyBuffer:
+        """The value of the owner."""
+        return self.owner.lazy
+
+    @lazy.setter
+    def lazy(self, value: LazyBuffer) -> None:
+        self.owner.lazy = value
+
+    def _rebind(self, value: Tensor) -> Tensor:
+        with no_grad():
+            self.owner._rebind(value)
+        return self

@@ -87,6 +87,14 @@ class _set_mode(ContextDecorator):
 
     _value = False
 
+    def __new__(cls, function: Any = None) -> Any:
+        """The bare class decorates, too: ``@no_grad``."""
+        made = super().__new__(cls)
+        if not callable(function):
+            return made
+        made.__init__()  # type: ignore[misc]
+        return made(function)
+
     def __init__(self) -> None:
         self._saved: list[bool] = []
 
@@ -110,6 +118,40 @@ class enable_grad(_set_mode):
     """Undoes :class:`no_grad` for a block or function."""
 
     _value = True
+
+
+class inference_mode(_set_mode):
+    """PyTorch's name of :class:`no_grad`; with ``mode=False`` :class:`enable_grad`."""
+
+    def __init__(self, mode: bool = True) -> None:
+        super().__init__()
+        self._value = not mode
+
+    def _recreate_cm(self) -> inference_mode:
+        return inference_mode(not self._value)
+
+
+class set_grad_enabled(ContextDecorator):
+    """``set_grad_enabled(mode)`` says from now on whether operations in this thread are recorded; in a
+    ``with`` statement, or as a decorator, only for the block or function.
+    """
+
+    def __init__(self, mode: bool) -> None:
+        self._before, self._wanted = _mode.enabled, mode
+        _mode.enabled = mode
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:  # type: ignore[override]
+        _mode.enabled = self._before
+        return super().__call__(function)
+
+    def _recreate_cm(self) -> set_grad_enabled:
+        return set_grad_enabled(self._wanted)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        _mode.enabled = self._before
 
 
 def is_grad_enabled() -> bool:
@@ -136,6 +178,7 @@ def rebind(x: Tensor, value: Tensor) -> Tensor:
 
 
 Parent: TypeAlias = "Node | LazyBuffer | None"
+Hook: TypeAlias = "Callable[[Tensor], Tensor | None]"
 Parts: TypeAlias = "tuple[Tensor | None, ...]"  # a gradient for each operand, None where there is none
 
 
@@ -154,11 +197,13 @@ class Node:
         "__weakref__",
         "arg",
         "dtypes",
+        "hooks",
         "inputs",
         "leaf",
         "op",
         "output",
         "parents",
+        "retained",
         "shapes",
         "tracked",
         "wanted",
@@ -181,6 +226,15 @@ class Node:
         self.inputs: tuple[LazyBuffer, ...] = ()
         self.output: LazyBuffer | None = None
         self.leaf: weakref.ref[Tensor] | None = None
+        self.hooks: dict[object, Hook] | None = None  # by the handles that take them away
+        self.retained: weakref.ref[Tensor] | None = None
+
+    def __repr__(self) -> str:
+        return f"<{self.name()}>"
+
+    def name(self) -> str:
+        """What was recorded, in words."""
+        return "leaf" if self.op is None else f"gradient of {self.op.value}"
 
     def needs(self, i: int) -> bool:
         """Whether the walk in progress wants a gradient for operand ``i``."""

@@ -11,6 +11,7 @@ from dawdle.lazy.ops import Op
 from dawdle.lazy.walk import postorder
 from dawdle.tensor.autograd import DETACHED, RULES, Node, Parent, enable_grad, no_grad
 from dawdle.tensor.core import operands
+from dawdle.tensor.hooks import hooked
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -75,6 +76,7 @@ def backpropagate(
             g = gradients.pop(id(node), None) if id(node) in useful else None
             if g is None:
                 continue
+            g = hooked(node, g)
             if id(node) in wanted:
                 visit(node, g)
             if node.op is None or id(node) in cut or not any(node.wanted):
