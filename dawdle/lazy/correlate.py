@@ -39,12 +39,15 @@ class _Product:
     taps: tuple[int | None, ...]
 
     def laid_out(self, factor: _Factor, spatial: tuple[int | None, ...]) -> LazyBuffer:
-        """A factor with the other axes first, then its places or taps; size 1 where it repeats itself."""
+        """A factor with the other axes first, then its places or taps, which are whole: what is beside them
+        isn't what they hold. The others have size 1 where it repeats itself.
+        """
+        once = factor.repeated.difference(spatial)
         sizes = enumerate(factor.value.shape)
-        once = build.slice_(factor.value, [(0, 1 if a in factor.repeated else n, 1) for a, n in sizes])
+        value = build.slice_(factor.value, [(0, 1 if a in once else n, 1) for a, n in sizes])
         order = [*self.others, *(a for a in (*self.places, *self.taps) if a is not None)]
-        shape = [once.shape[a] for a in self.others] + [1 if a is None else once.shape[a] for a in spatial]
-        return build.reshape(build.permute(once, order), shape)
+        shape = [value.shape[a] for a in self.others] + [1 if a is None else value.shape[a] for a in spatial]
+        return build.reshape(build.permute(value, order), shape)
 
 
 def correlate(node: LazyBuffer) -> LazyBuffer | None:

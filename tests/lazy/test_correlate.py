@@ -30,12 +30,19 @@ def numbers(*shape: int) -> LazyBuffer:
     return leaf(np.random.default_rng(sum(shape)).integers(-4, 5, shape), int64)
 
 
-def gradient(spatial: list[tuple[int, int, int, int]], slack: int, weights_first: bool) -> LazyBuffer:
-    """Of the input that dy (2, o, places) and w (o, i, sizes) come from, with ``slack`` at its end."""
+def gradient(
+    spatial: list[tuple[int, int, int, int]], slack: int, weights_first: bool, repeated: int = 0
+) -> LazyBuffer:
+    """Of the input that dy (2, o, places) and w (o, i, sizes) come from, with ``slack`` at its end. Both
+    repeat themselves along the first ``repeated`` of their places and sizes.
+    """
     sizes, places = [s[0] for s in spatial], [s[3] for s in spatial]
     ones = [1] * len(spatial)
-    dy = build.reshape(numbers(2, 5, *places), (2, 5, 1, *places, *ones))
-    w = build.reshape(numbers(5, 4, *sizes), (1, 5, 4, *ones, *sizes))
+    once = [1] * repeated
+    dy = build.expand(numbers(2, 5, *once, *places[repeated:]), (2, 5, *places))
+    dy = build.reshape(dy, (2, 5, 1, *places, *ones))
+    w = build.expand(numbers(5, 4, *once, *sizes[repeated:]), (5, 4, *sizes))
+    w = build.reshape(w, (1, 5, 4, *ones, *sizes))
     taps = net.total(net.mul(w, dy) if weights_first else net.mul(dy, w), 1)
     taps = build.reshape(taps, (2, 4, *places, *sizes))
     ends = [(p - 1) * stride + (size - 1) * dilation + 1 for size, stride, dilation, p in spatial]
@@ -46,8 +53,9 @@ def gradient(spatial: list[tuple[int, int, int, int]], slack: int, weights_first
 @pytest.mark.parametrize("spatial", SPATIAL)
 @pytest.mark.parametrize("slack", [0, 2])
 @pytest.mark.parametrize("weights_first", [False, True])
-def test_convolutions_gradient(spatial, slack, weights_first):
-    node = gradient(spatial, slack, weights_first)
+@pytest.mark.parametrize("repeated", [0, 1])
+def test_convolutions_gradient(spatial, slack, weights_first, repeated):
+    node = gradient(spatial, slack, weights_first, repeated)
     rewritten = correlate(node)
     assert rewritten is not None and rewritten.shape == node.shape
     assert all(n.op is not Op.UNWINDOW for n in toposort([rewritten]))
