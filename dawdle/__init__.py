@@ -40,6 +40,7 @@ from dawdle.dtype import (
 )
 from dawdle.errors import (
     ArgumentError,
+    ArgumentTypeError,
     CompileError,
     ConversionError,
     DataError,
@@ -88,6 +89,7 @@ from dawdle.tensor.linalg import chain_matmul
 
 __all__ = [
     "ArgumentError",
+    "ArgumentTypeError",
     "CompileError",
     "ConversionError",
     "DType",

@@ -157,7 +157,7 @@ def _known(x: object) -> DType | None:
 def _name_of(x: object) -> str:
     try:
         return str(np.dtype(x).name)  # type: ignore[call-overload]
-    except TypeError:
+    except (TypeError, ValueError):
         return repr(x)
 
 

@@ -13,6 +13,10 @@ class ArgumentError(DawdleError, ValueError):
     """An argument has a value that the operation doesn't know, or that doesn't go with the others."""
 
 
+class ArgumentTypeError(ArgumentError, TypeError):
+    """An argument is of a kind that the operation doesn't take."""
+
+
 class ConversionError(ShapeError, TypeError):
     """A tensor was used as a Python number or sequence that its shape doesn't allow; Python's own functions
     expect a TypeError there.

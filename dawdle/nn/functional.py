@@ -35,6 +35,7 @@ from dawdle.tensor import (
     scatter,
     transcendental,
 )
+from dawdle.tensor.arguments import public
 from dawdle.tensor.autograd import no_grad
 from dawdle.tensor.core import coerce, keywords, operands
 from dawdle.tensor.elementwise import where
@@ -45,7 +46,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def named(function: F) -> F:
     """``function``, whose first argument may also be given as ``input``, as PyTorch calls it."""
-    return keywords(input=next(iter(inspect.signature(function).parameters)))(function)  # type: ignore[return-value]
+    first = next(iter(inspect.signature(function).parameters))
+    return keywords(input=first)(public(function))  # type: ignore[return-value]
 
 
 adaptive_avg_pool1d = named(pooling.adaptive_avg_pool1d)
@@ -54,7 +56,7 @@ adaptive_avg_pool3d = named(pooling.adaptive_avg_pool3d)
 adaptive_max_pool1d = named(pooling.adaptive_max_pool1d)
 adaptive_max_pool2d = named(pooling.adaptive_max_pool2d)
 adaptive_max_pool3d = named(pooling.adaptive_max_pool3d)
-affine_grid = gridsample.affine_grid
+affine_grid = public(gridsample.affine_grid)
 avg_pool1d = named(pooling.avg_pool1d)
 avg_pool2d = named(pooling.avg_pool2d)
 avg_pool3d = named(pooling.avg_pool3d)
@@ -90,7 +92,7 @@ max_unpool1d = named(pooling.max_unpool1d)
 max_unpool2d = named(pooling.max_unpool2d)
 max_unpool3d = named(pooling.max_unpool3d)
 mish = named(with_inplace(activation.mish))
-one_hot = keywords(tensor="x")(scatter.one_hot)
+one_hot = keywords(tensor="x")(public(scatter.one_hot))
 pad = named(padding.pad)
 pixel_shuffle = named(layouts.pixel_shuffle)
 pixel_unshuffle = named(layouts.pixel_unshuffle)
@@ -98,7 +100,7 @@ prelu = named(activation.prelu)
 relu = named(with_inplace(activation.relu))
 relu6 = named(with_inplace(activation.relu6))
 rrelu = named(with_inplace(activation.rrelu))
-scaled_dot_product_attention = attention.scaled_dot_product_attention
+scaled_dot_product_attention = public(attention.scaled_dot_product_attention)
 selu = named(with_inplace(activation.selu))
 sigmoid = named(transcendental.sigmoid)
 silu = named(with_inplace(activation.silu))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dawdle.errors import ArgumentError, ShapeError
 from dawdle.nn.module import Module
 from dawdle.tensor import Tensor
-from dawdle.tensor.core import operands
+from dawdle.tensor.arguments import public
 from dawdle.tensor.elementwise import where
 
 _REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -17,6 +17,7 @@ _REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+@public
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -38,6 +39,7 @@ def cross_entropy(
     return input.cross_entropy(target, weight, ignore_index, reduction, label_smoothing)
 
 
+@public
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -53,19 +55,19 @@ def nll_loss(
     return input.nll_loss(target, weight, ignore_index, reduction)
 
 
-@operands("target")
+@public
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """(input − target)², of equal shapes."""
     return _reduce((_difference(input, target)).square(), reduction)
 
 
-@operands("target")
+@public
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """|input − target|, of equal shapes."""
     return _reduce(_difference(input, target).abs(), reduction)
 
 
-@operands("target")
+@public
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
     """d²/2 where |d| < delta, else delta·(|d| − delta/2), of d = input − target (Huber, 1964)."""
     if delta <= 0:
@@ -74,7 +76,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     return _reduce(where(size < delta, 0.5 * size.square(), delta * (size - 0.5 * delta)), reduction)
 
 
-@operands("target")
+@public
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """:func:`huber_loss` divided by its delta, ``beta``; the L1 loss for beta = 0."""
     if beta == 0:
@@ -82,7 +84,7 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return huber_loss(input, target, reduction, beta) / beta
 
 
-@operands("target", "weight")
+@public
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -92,7 +94,7 @@ def binary_cross_entropy(
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
-@operands("target", "weight", "pos_weight")
+@public
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -110,7 +112,7 @@ def binary_cross_entropy_with_logits(
     return _reduce(loss if weight is None else loss * weight, reduction)
 
 
-@operands("target")
+@public
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target·(log target − input), where ``input`` holds log probabilities and, with ``log_target``,
     ``target`` does too.

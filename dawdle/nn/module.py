@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from dawdle.dtype import DType, to_dtype
 from dawdle.errors import DTypeError, StateError
@@ -38,6 +38,14 @@ class Buffer(Tensor):
     ) -> None:
         super().__init__(data, dtype=dtype, device=device)
         self.persistent = persistent
+
+
+class IncompatibleKeys(NamedTuple):
+    """What :meth:`Module.load_state_dict` found: names that the state lacks, and those that it doesn't know.
+    """
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
 class Module:
@@ -232,16 +240,18 @@ class Module:
                         yield _join(path, name), tensor
             stack += [(_join(path, k), m) for k, m in reversed(module._modules.items()) if m is not None]
 
-    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> IncompatibleKeys:
         """Set the parameters and buffers to the values in ``state``, tensors or arrays, converted to each
-        one's dtype.
+        one's dtype. Returns the missing and the unexpected keys, of which there are some only with
+        ``strict=False``.
 
-        Raises StateError that lists missing and unexpected keys (not with ``strict=False``) and shapes that
-        differ; then nothing has been loaded.
+        Raises StateError that lists these keys (not with ``strict=False``) and shapes that differ; then
+        nothing has been loaded.
         """
         own = dict(self._state())
-        problems = [f"missing: {k}" for k in own if k not in state] if strict else []
-        problems += [f"unexpected: {k}" for k in state if k not in own] if strict else []
+        keys = IncompatibleKeys([k for k in own if k not in state], [k for k in state if k not in own])
+        problems = [f"missing: {k}" for k in keys.missing_keys] if strict else []
+        problems += [f"unexpected: {k}" for k in keys.unexpected_keys] if strict else []
         values = {k: v if isinstance(v, Tensor) else Tensor(v) for k, v in state.items() if k in own}
         problems += [
             f"shape of {k}: the module has {own[k].shape}, the state {v.shape}"
@@ -256,6 +266,7 @@ class Module:
         with no_grad():
             for name, value in values.items():
                 own[name].assign(value)
+        return keys
 
     # ---- changing all parts
 

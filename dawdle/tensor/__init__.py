@@ -40,6 +40,7 @@ from dawdle.tensor import (
     printing,
     reduce,
 )
+from dawdle.tensor.arguments import check_methods
 from dawdle.tensor.autograd import DETACHED, Node, enable_grad, no_grad
 from dawdle.tensor.core import Operand, apply, axis_of, broadcast_shape, expand_to, fitting
 from dawdle.tensor.methods.activations import Activations
@@ -368,6 +369,10 @@ class Tensor(Creation, Elements, Activations, Along, Shape, Places, Products):
     )  # fmt: skip
     short, byte, char = interop.casts(int16), interop.casts(uint8), interop.casts(int8)
     float, int, bool = interop.casts(float32), interop.casts(int32), interop.casts(bool_)
+
+
+for topic in (Tensor, *Tensor.__bases__):
+    check_methods(topic)
 
 
 class Data(Tensor):

@@ -113,6 +113,7 @@ def keywords(**aliases: str) -> Callable[[Callable[..., R]], Callable[..., R]]:
                     kwargs[name] = kwargs.pop(alias)
             return function(*args, **kwargs)
 
+        wrapper.aliases = {**getattr(function, "aliases", {}), **aliases}  # type: ignore[attr-defined]
         return wrapper
 
     return decorate

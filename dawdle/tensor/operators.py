@@ -81,6 +81,7 @@ def _rebinding(function: Callable[..., Tensor], reshapes: bool = False) -> Calla
             )
         return x._rebind(cast(result, own.dtype))
 
+    method.__wrapped__ = function  # type: ignore[attr-defined]
     method.__name__ = f"{function.__name__}_"
     method.__doc__ = f"In-place form of :func:`{function.__name__}`: rebinds the handle, and returns it."
     return method

@@ -156,7 +156,9 @@ def test_load_lists_all_problems_and_loads_nothing():
 def test_load_not_strict():
     linear = nn.Linear(2, 3)
     weight = linear.weight.numpy().copy()
-    linear.load_state_dict({"bias": np.ones(3), "other": np.ones(1)}, strict=False)
+    keys = linear.load_state_dict({"bias": np.ones(3), "other": np.ones(1)}, strict=False)
+    assert keys.missing_keys == ["weight"] and keys.unexpected_keys == ["other"]
+    assert linear.load_state_dict(linear.state_dict()) == ([], [])
     assert linear.bias.tolist() == [1, 1, 1]
     np.testing.assert_array_equal(linear.weight.numpy(), weight)
     assert linear.bias.dtype is dtype.float32  # float64 arrays are converted
