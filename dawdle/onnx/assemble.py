@@ -14,7 +14,7 @@ from dawdle.errors import ModelError
 from dawdle.onnx.graph import Cell, Graph, Step
 from dawdle.onnx.order import Names, check_extent, graph_names, key_of
 from dawdle.onnx.registry import DOMAINS, Node, find
-from dawdle.onnx.schema import NEWEST, check_opsets, check_versions, faults, find_schema
+from dawdle.onnx.schema import NEWEST, alike, check_opsets, check_versions, faults, find_schema
 from dawdle.onnx.values import ELEMENT_TYPES, HostArray, Value, tensor_dtype
 from dawdle.onnx.weights import Files, from_array, package, read_tensor
 from dawdle.tensor import Tensor
@@ -119,7 +119,8 @@ class Assembler:
         self.faults += wrong
         rule = find(node.op, domain, opset)
         if rule is not None:
-            return Step(node if wrong else rule.fitted(node), rule, None, bodies)
+            fitted = node if wrong else rule.fitted(node)
+            return Step(fitted, rule, None, bodies, alike(fitted))
         return self._expansion(proto, node, bodies)
 
     def _check_call(self, node: Node, function: Any) -> None:

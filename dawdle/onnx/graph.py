@@ -13,13 +13,15 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 from dawdle.dtype import DType
-from dawdle.errors import DawdleError, DTypeError, ModelError
+from dawdle.errors import DawdleError, DTypeError, ModelError, OutOfMemoryError
 from dawdle.onnx.registry import Node, Operator
 from dawdle.onnx.values import HOST, HostArray, Value, placed, scalar, settled
 from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
 SMALL = 4096  # elements up to which what is known on the host is computed there
+# what functions of operators raise where a model asks for something that isn't there
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError)
 UNREAD = {"Shape", "Size"}  # these look at the shape of their operand only
 
 
@@ -85,9 +87,7 @@ class Scope:
             if name in scope._cells:
                 return scope._cells[name]
             scope = scope._around
-        raise ModelError(
-            f"the model uses the value {name!r}, which no node before gives; its nodes' order is wrong"
-        )
+        raise ModelError(f"the value {name!r} is used, but the node that should give it gives fewer values")
 
     def bind(self, names: Iterable[str], cells: Iterable[Cell]) -> None:
         """Give names to what a step has computed."""
@@ -110,6 +110,7 @@ class Step:
     operator: Operator | None
     body: Graph | Callable[[Sequence[Value]], Graph] | None = None
     bodies: tuple[Graph, ...] = ()  # attributes that are graphs
+    alike: tuple[tuple[int, ...], ...] = ()  # inputs that must be of one dtype
     forgets: tuple[str, ...] = ()
     folded: list[Cell] | None = field(default=None, repr=False)  # its results, where no call changes them
 
@@ -141,6 +142,7 @@ class Step:
         self, rule: Operator, cells: Sequence[Cell | None], scope: Scope, target: str
     ) -> list[Cell]:
         given = [None if c is None else c.value() for c in cells]
+        self._check_dtypes(given)
         stays = [rule.reads_on_host(i) or (i in rule.peek and known_number(c)) for i, c in enumerate(cells)]
         deciding = [v for v, stay in zip(given, stays, strict=True) if not stay]
         place = place_of(deciding, target)
@@ -154,6 +156,13 @@ class Step:
         if constant:
             self.folded = out
         return out
+
+    def _check_dtypes(self, given: Sequence[Value]) -> None:
+        for places in self.alike:
+            found = [(i, v.dtype.name) for i in places if isinstance(v := given[i], (Tensor, HostArray))]
+            if len({dtype for _, dtype in found}) > 1:
+                listed = ", ".join(f"{self.node.inputs[i]!r} {dtype}" for i, dtype in found)
+                raise DTypeError(f"inputs must be of one dtype, got {listed}; put a Cast before")
 
     def _apply(
         self,
@@ -171,12 +180,27 @@ class Step:
         node = self.node.placed(place, target, scope)
         try:
             result = rule.function(node, *inputs)
-        except (AttributeError, TypeError) as error:
-            dtypes = sorted({v.dtype.name for v in inputs if isinstance(v, HostArray)})
-            if not dtypes or isinstance(error, DawdleError):
+        except MALFORMED as error:
+            if isinstance(error, DawdleError):
                 raise
-            raise DTypeError(f"the operator isn't there for values of dtype {', '.join(dtypes)}") from error
+            raise _failure(error, inputs) from error
         return list(result) if isinstance(result, tuple) else [result]
+
+
+def _failure(error: Exception, inputs: Sequence[Value]) -> DawdleError:
+    """What is said of an operator that stumbles over its inputs."""
+    dtypes = sorted({v.dtype.name for v in inputs if isinstance(v, HostArray)})
+    if dtypes and isinstance(error, (AttributeError, TypeError)):
+        return DTypeError(f"the operator isn't there for values of dtype {', '.join(dtypes)}")
+    if isinstance(error, MemoryError):
+        return OutOfMemoryError(str(error))
+    return ModelError(f"the operator can't be computed of {', '.join(map(_described, inputs))}: {error}")
+
+
+def _described(value: Value) -> str:
+    if isinstance(value, (Tensor, HostArray)):
+        return f"{value.dtype.name} {value.shape}"
+    return "nothing" if value is None else "a sequence"
 
 
 def tensors(values: Iterable[Value]) -> list[Tensor]:
@@ -219,7 +243,9 @@ def at_rest(value: Value) -> Value:
 def _locate(error: DawdleError, node: Node) -> None:
     """Put before an error's words which node it comes from, the innermost only."""
     if not getattr(error, "_located", False) and error.args:
-        error.args = (f"{node}: {error.args[0]}", *error.args[1:])
+        words = str(error.args[0])
+        if not words.startswith(str(node)):
+            error.args = (f"{node}: {words}", *error.args[1:])
         error._located = True  # type: ignore[attr-defined]
 
 

@@ -41,6 +41,7 @@ class Port:
     shape: tuple[Dim, ...] | None
     kind: str = "tensor"
     code: int = 0
+    listed: bool = False  # whether a value is a list of tensors
 
     def __str__(self) -> str:
         dtype = self.dtype.name if isinstance(self.dtype, DType) else self.dtype
@@ -186,23 +187,19 @@ class Model:
         """What a caller passes, where the model wants it."""
         if value is None and port.kind == "optional":
             return None
-        if isinstance(value, (list, tuple)) and port.kind != "tensor":
-            return [self._tensor(port, v) for v in value]
-        return self._tensor(port, value)
+        if not port.listed:
+            return self._tensor(port, value)
+        if not isinstance(value, (list, tuple)):
+            given = type(value).__name__
+            raise DTypeError(f"input {port.name!r} is declared {port}, got {given}; pass a list")
+        return [self._tensor(port, v) for v in value]
 
     def _tensor(self, port: Port, value: Any) -> Value:
         device = HOST if port.name in self._static else self.device
         if isinstance(value, Tensor):
             _check_dtype(port, value.dtype)
             return value if value.device == device else value.to(device)
-        if not hasattr(value, "__array__") or isinstance(value, np.generic):
-            try:
-                array = np.asarray(value, numpy_dtype(port.code) if port.code else None)
-            except (TypeError, ValueError) as error:
-                raise DTypeError(f"input {port.name!r} is declared {port}, got {value!r}: {error}") from None
-        else:
-            array = np.asarray(value)
-        made = from_array(array)
+        made = from_array(_array(port, value))
         _check_dtype(port, made.dtype)
         return made.to(device) if isinstance(made, Tensor) and device != HOST else made
 
@@ -233,21 +230,50 @@ def _contents(array: Array) -> tuple[Any, ...]:
     return (array.dtype.name, array.shape, elements)
 
 
+def _array(port: Port, value: Any) -> Array:
+    """What a caller passes, as an array in the machine's order of bytes. Raises DTypeError for what is none.
+    """
+    try:
+        if value is None:
+            raise TypeError("it is needed")
+        if hasattr(value, "__array__") and not isinstance(value, np.generic):
+            array = np.asarray(value)
+        else:
+            array = np.asarray(value, numpy_dtype(port.code) if port.code else None)
+        if array.dtype == object and port.dtype == "string":
+            return _strings(array)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DTypeError(f"input {port.name!r} is declared {port}, got {value!r}: {error}") from None
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _strings(array: Array) -> Array:
+    """Text and UTF-8 bytes as text."""
+    found = [s.decode() if isinstance(s, bytes) else s for s in array.reshape(-1)]
+    wrong = next((s for s in found if not isinstance(s, str)), None)
+    if wrong is not None or None in found:
+        raise TypeError(f"{wrong!r} is no string")
+    out = np.empty(len(found), object)
+    out[:] = found
+    return out.reshape(array.shape)
+
+
 def _port(proto: Any) -> Port:
     """A ValueInfoProto."""
-    kind, type_ = "tensor", proto.type
+    kind, listed, type_ = "tensor", False, proto.type
     while True:
         which = type_.WhichOneof("value")
         if which not in ("sequence_type", "optional_type"):
             break
         kind = which.removesuffix("_type") if kind == "tensor" else kind
+        listed |= which == "sequence_type"
         type_ = getattr(type_, which).elem_type
     tensor = type_.sparse_tensor_type if which == "sparse_tensor_type" else type_.tensor_type
     code = tensor.elem_type
     if which is None or not code:
-        return Port(proto.name, None, None, kind)
+        return Port(proto.name, None, None, kind, 0, listed)
     shape = tuple(map(_dim, tensor.shape.dim)) if tensor.HasField("shape") else None
-    return Port(proto.name, tensor_dtype(code) or element_type(code), shape, kind, code)
+    return Port(proto.name, tensor_dtype(code) or element_type(code), shape, kind, code, listed)
 
 
 def _dim(proto: Any) -> Dim:
@@ -282,14 +308,12 @@ def _check_shapes(ports: Sequence[Port], values: Sequence[Value]) -> None:
     """Raise ShapeError unless each value is of its declared shape and each symbol has one size."""
     sizes: dict[str, tuple[int, str]] = {}
     for port, value in zip(ports, values, strict=True):
-        if port.shape is None or port.kind != "tensor" or value is None or isinstance(value, list):
+        for part in value if isinstance(value, list) else [value]:
+            if part is not None and not isinstance(part, list):
+                _check_fixed(port, part.shape)
+        if port.shape is None or value is None or isinstance(value, list):
             continue
         shape = value.shape
-        wrong = len(shape) != len(port.shape) or any(
-            isinstance(d, int) and d != n for d, n in zip(port.shape, shape, strict=True)
-        )
-        if wrong:
-            raise ShapeError(f"input {port.name!r} is declared {port}, got shape {shape}")
         for dim, n in zip(port.shape, shape, strict=True):
             if isinstance(dim, str) and sizes.setdefault(dim, (n, port.name))[0] != n:
                 size, other = sizes[dim]
@@ -297,6 +321,17 @@ def _check_shapes(ports: Sequence[Port], values: Sequence[Value]) -> None:
                     f"input {port.name!r} is declared {port}, got shape {shape}: {dim} is {n} here and {size}"
                     f" in input {other!r}"
                 )
+
+
+def _check_fixed(port: Port, shape: tuple[int, ...]) -> None:
+    """Raise ShapeError unless a shape is of the declared rank and has its sizes that are numbers."""
+    if port.shape is None:
+        return
+    fits = len(shape) == len(port.shape) and all(
+        not isinstance(d, int) or d == n for d, n in zip(port.shape, shape, strict=True)
+    )
+    if not fits:
+        raise ShapeError(f"input {port.name!r} is declared {port}, got shape {shape}")
 
 
 def _plain(value: Value) -> Any:

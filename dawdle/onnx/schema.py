@@ -57,6 +57,20 @@ def faults(proto: Any, node: Node) -> Iterator[str]:
         yield f"{node} has {len(node.outputs)} outputs, its operator gives {takes}"
 
 
+def alike(node: Node) -> tuple[tuple[int, ...], ...]:
+    """The positions of inputs that must be of one dtype."""
+    schema = find_schema(node)
+    if schema is None:
+        return ()
+    variables = {constraint.type_param_str for constraint in schema.type_constraints}
+    groups: dict[str, list[int]] = {}
+    for i in range(len(node.inputs) if schema.inputs else 0):
+        parameter = schema.inputs[min(i, len(schema.inputs) - 1)]
+        if parameter.type_str in variables and parameter.is_homogeneous:
+            groups.setdefault(parameter.type_str, []).append(i)
+    return tuple(tuple(places) for places in groups.values() if len(places) > 1)
+
+
 def _newer_than_the_package(node: Node) -> bool:
     defs = package().defs
     newest = {"": defs.onnx_opset_version, "ai.onnx.ml": defs.onnx_ml_opset_version}.get(node.domain)

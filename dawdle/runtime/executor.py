@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
 from dawdle import config
 from dawdle.dtype import Array, float64, from_storage, to_storage
+from dawdle.errors import DawdleError, OutOfMemoryError
 from dawdle.lazy.buffer import LazyBuffer, toposort
 from dawdle.lazy.check import flags_of
 from dawdle.lazy.interpret import evaluate
 from dawdle.lazy.ops import Op
 from dawdle.runtime import planfile
+from dawdle.runtime.allocator import size_text
 from dawdle.runtime.base import Device
 from dawdle.runtime.cache import Cache
 from dawdle.runtime.compiled import CompiledDevice, no_fp64
@@ -99,7 +103,13 @@ def _waves(copies: Sequence[LazyBuffer]) -> list[list[LazyBuffer]]:
 def _interpret(device: Device, outputs: list[LazyBuffer]) -> None:
     move([n for n in toposort(outputs) if n.op is Op.COPY])
     outputs = [b for b in outputs if b.op is not Op.BUFFER]
-    arrays = evaluate(outputs, load)
+    try:
+        arrays = evaluate(outputs, load)
+    except (MemoryError, ValueError) as error:  # a ValueError is NumPy's for what no address space holds
+        nbytes = max(math.prod(n.shape) * n.dtype.storage.itemsize for n in toposort(outputs))
+        if isinstance(error, DawdleError) or not (isinstance(error, MemoryError) or nbytes > sys.maxsize):
+            raise
+        raise OutOfMemoryError(f"{device.name}: a value takes {size_text(nbytes)}: {error}") from None
     for node, array in zip(outputs, arrays, strict=True):
         node.realize_as(device.from_numpy(to_storage(array, node.dtype), copy=False))
 

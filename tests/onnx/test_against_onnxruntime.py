@@ -271,6 +271,19 @@ QUANTIZED = [
 ]
 
 OTHERS = [
+    Row("Hardmax", [normal(0, 3)]),
+    Row("Clip", [np.float32([-np.inf, 2, np.inf])], opset=8),
+    Row("HannWindow", [number(0, np.int64)], opset=17),
+    Row("BlackmanWindow", [number(1, np.int64)], {"periodic": 0}, opset=17),
+    Row("Pad", [normal(2, 1, 3), sizes(0, 4, 7, 5, 0, 1)], {"mode": "wrap"}),
+    Row("Pad", [normal(2, 4), sizes(-1, 6, 9, -2)], {"mode": "wrap"}),
+    Row("Resize", [normal(1, 2, 1, 4), None, np.float32([1, 1, 0.5, 0.5])]),
+    Row(
+        "RoiAlign",
+        [normal(1, 2, 4, 4), np.float32([[2, 1, 9, 3], [9, 9, 12, 12]]), np.zeros(2, np.int64)],
+        {"mode": "max", "output_height": 2, "output_width": 3, "sampling_ratio": 1},
+        opset=16,
+    ),
     Row("Softmax", [normal(2, 3, 4)], {"axis": 1}, opset=11),
     Row("LogSoftmax", [normal(2, 3, 4)], {"axis": -1}, opset=11),
     Row("Hardmax", [normal(2, 3, 4)], {"axis": 1}, opset=11),

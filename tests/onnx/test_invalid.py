@@ -14,7 +14,7 @@ from models import made, port
 from onnx import TensorProto, helper
 
 import dawdle.onnx
-from dawdle.errors import ModelError
+from dawdle.errors import DawdleError, ModelError
 from dawdle.onnx.order import DEEPEST
 from dawdle.onnx.schema import NEWEST, NEWEST_IR
 
@@ -293,6 +293,60 @@ def test_unusual(row: str) -> None:
 def test_an_output_asked_for_twice() -> None:
     first, second = dawdle.onnx.load(graph(node("Neg", ["x"], ["y"]), outputs=("y", "y")), device="NUMPY")(X)
     assert first.tolist() == second.tolist() == [1, -2]
+
+
+# ---- calls
+
+
+def takes(port_: Any, op: str, given: str, **out: Any) -> dawdle.onnx.Model:
+    return dawdle.onnx.load(made([node(op, [given], ["y"])], [port_], [port("y", **out)]), device="NUMPY")
+
+
+def sequence(value: Any) -> Any:
+    kind = helper.make_tensor_sequence_value_info("s", TensorProto.FLOAT, ["n", 2])
+    return takes(kind, "SequenceLength", "s", dtype=INT64, shape=[])(value)
+
+
+def optional(value: Any) -> Any:
+    type_ = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
+    kind = helper.make_value_info("o", type_)
+    return takes(kind, "OptionalHasElement", "o", dtype=BOOL, shape=[])(value)
+
+
+def text(value: Any) -> Any:
+    return takes(port("s", TensorProto.STRING), "Identity", "s", dtype=TensorProto.STRING)(value)
+
+
+def number(value: Any) -> Any:
+    return takes(port("x", shape=[]), "Neg", "x", shape=[])(value)
+
+
+CALLS: list[tuple[Callable[[Any], Any], Any, str]] = [
+    (number, None, "'x' is declared x: float32.*, got None: it is needed"),
+    (number, 10**400, "too large"),
+    (sequence, np.zeros((1, 2), np.float32), "got ndarray; pass a list"),
+    (sequence, None, "got NoneType; pass a list"),
+    (sequence, [None], "it is needed"),
+    (sequence, [np.zeros(2, np.float32)], r"got shape \(2,\)"),
+    (optional, np.zeros(3, np.float32), r"got shape \(3,\)"),
+    (text, [1, 2], "1 is no string"),
+    (text, [None], "None is no string"),
+]
+
+
+@pytest.mark.parametrize(
+    "call, value, words", CALLS, ids=[f"{c.__name__}-{i}" for i, (c, _, _) in enumerate(CALLS)]
+)
+def test_values_that_do_not_fit(call: Callable[[Any], Any], value: Any, words: str) -> None:
+    with pytest.raises(DawdleError, match=words):
+        call(value)
+
+
+def test_values_that_fit() -> None:
+    assert number(np.array(2, ">f4"))["y"].item() == -2
+    assert text([b"a", "b"])["y"].tolist() == ["a", "b"]
+    assert sequence([np.zeros((1, 2), np.float32), np.zeros((0, 2), np.float32)])["y"].item() == 2
+    assert [optional(v)["y"].item() for v in (None, [1, 2])] == [False, True]
 
 
 # ---- bombs

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dawdle.dtype import Array, float32, to_dtype
-from dawdle.errors import ModelError
+from dawdle.errors import ModelError, ShapeError
 from dawdle.onnx.ops.common import dtype_given
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import (
@@ -71,6 +71,8 @@ def constant_of_shape(node: Node, shape: Value) -> Value:
 @operator("EyeLike", host=None)
 def eye_like(node: Node, x: Tensor) -> Tensor:
     """Ones on the diagonal ``k`` of a matrix of the shape of ``x``."""
+    if x.ndim != 2:
+        raise ShapeError(f"{node} takes a matrix, got shape {x.shape}")
     rows, columns = x.shape
     kind = dtype_given(node, x.dtype)
     i = Tensor.arange(rows, device=node.device).reshape(rows, 1)
@@ -80,11 +82,14 @@ def eye_like(node: Node, x: Tensor) -> Tensor:
 
 @operator("Range", host=None)
 def number_range(node: Node, start: Value, limit: Value, delta: Value) -> Tensor:
-    first, last, step = (host(v).reshape(()) for v in (start, limit, delta))
+    first, last, step = (host(v) for v in (start, limit, delta))
     assert isinstance(start, Tensor)
-    if not step:
-        raise ModelError(f"{node}: delta must not be 0")
-    count = max(math.ceil((last.item() - first.item()) / step.item()), 0)
+    if not first.size == last.size == step.size == 1 or not step:
+        raise ModelError(f"{node} takes three numbers, the last other than 0, got {first}, {last} and {step}")
+    rounds = (last.item() - first.item()) / step.item()
+    if not math.isfinite(rounds):
+        raise ModelError(f"{node}: there is no end to numbers from {first} to {last} by {step}")
+    count = max(math.ceil(rounds), 0)
     steps = Tensor.arange(count, device=node.device)
     kind = start.dtype
     out: Tensor = (steps.cast(kind) * step.item() + first.item()).cast(kind)

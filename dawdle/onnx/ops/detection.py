@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dawdle.dtype import Array, int64
+from dawdle.errors import ShapeError
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import host, scalar
 from dawdle.tensor import Tensor
@@ -25,6 +26,11 @@ def non_max_suppression(
     one, over their union, is above the threshold.
     """
     corners, points = host(boxes), host(scores)
+    if corners.shape[2:] != (4,) or points.ndim != 3 or points.shape[::2] != corners.shape[:2]:
+        raise ShapeError(
+            f"{node} takes boxes (batches, boxes, 4) and scores (batches, classes, boxes), got"
+            f" {corners.shape} and {points.shape}"
+        )
     count = 0 if most is None else int(scalar(most))
     threshold = 0.0 if overlap is None else float(scalar(overlap))
     floor = None if least is None else float(scalar(least))

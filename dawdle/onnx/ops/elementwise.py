@@ -15,6 +15,8 @@ from dawdle.onnx.values import HostArray, Value, host, on_host
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
 
+LOWEST = float(np.finfo(np.float32).min)
+
 # operators that are a method of Tensor
 UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
@@ -143,7 +145,7 @@ def choose(node: Node, condition: Tensor, a: Value, b: Value) -> Value:
 
 @operator("Clip", since=6)
 def clip_to_attributes(node: Node, x: Tensor) -> Tensor:
-    return x.clamp(node.float("min", None), node.float("max", None))
+    return x.clamp(node.float("min", LOWEST), node.float("max", -LOWEST))
 
 
 @operator("Clip", since=11)

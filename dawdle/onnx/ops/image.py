@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -25,13 +25,21 @@ from dawdle.tensor.windows import windows
 
 @operator("Upsample", since=7)
 def upsample_by_attribute(node: Node, x: Tensor) -> Tensor:
-    return _upsampled(node, x, node.floats("scales"))
+    return _upsampled(node, x, _scales(node, node.floats("scales"), x.ndim))
+
+
+def _scales(node: Node, given: Iterable[float], count: int) -> list[float]:
+    """The factors of so many axes. Raises ShapeError where there are others, or one that is no factor."""
+    scales = [float(s) for s in given]
+    if len(scales) != count or not all(0 <= s < math.inf for s in scales):
+        raise ShapeError(f"{node}: {count} scales of at least 0 are needed, got {scales}")
+    return scales
 
 
 @operator("Upsample", since=9, host=(1,))
 @operator("Resize", since=10, host=(1,))
 def upsample(node: Node, x: Tensor, scales: Tensor) -> Tensor:
-    return _upsampled(node, x, [float(s) for s in host(scales)])
+    return _upsampled(node, x, _scales(node, host(scales), x.ndim))
 
 
 def _upsampled(node: Node, x: Tensor, scales: Sequence[float]) -> Tensor:
@@ -67,14 +75,17 @@ def resized(
     if sizes is not None and sizes.numel():
         plan = _by_sizes(node, old, ints(sizes), regions)
     elif scales is not None and scales.numel():
-        factors = [float(s) for s in host(scales)]
+        factors = _scales(node, host(scales), len(axes))
         rows = zip(old, factors, regions, strict=True)
         plan = [Axis(n, math.floor(n * (end - start) * s), s, (start, end)) for n, s, (start, end) in rows]
     else:
         raise ModelError(f"{node} has neither scales nor sizes")
     changed = {i: a for i, a in zip(axes, plan, strict=True) if (a.size, a.roi) != (a.count, (0.0, 1.0))}
-    if any(a.size == 0 or a.count == 0 for a in changed.values()):
-        raise ShapeError(f"{node}: axes {changed} of an input {x.shape} can't be resized from or to nothing")
+    if any(a.count == 0 for a in changed.values()):
+        shape = [changed[i].count if i in changed else n for i, n in enumerate(x.shape)]
+        return Tensor.zeros(*shape, dtype=x.dtype, device=x.device)
+    if any(a.size == 0 for a in changed.values()):
+        raise ShapeError(f"{node}: axes {changed} of an input {x.shape} can't be resized from nothing")
     at = {axis: _positions(a, how) for axis, a in changed.items()}
     outside = {}
     if how == "tf_crop_and_resize":
@@ -137,9 +148,11 @@ def _as_float(
 @operator("CenterCropPad", since=18, host=(1,))
 def center_crop_pad(node: Node, x: Tensor, shape: Tensor) -> Tensor:
     """Each axis cut or filled with zeros at both ends; of an odd number, the end gets the more."""
-    axes = node.ints("axes", range(x.ndim))
+    axes, sizes = tuple(node.ints("axes", range(x.ndim))), ints(shape)
+    if len(axes) != len(sizes):
+        raise ShapeError(f"{node}: sizes {sizes} don't fit axes {axes} of an input of shape {x.shape}")
     amounts = [(0, 0)] * x.ndim
-    for axis, wanted in zip(axes, ints(shape), strict=True):
+    for axis, wanted in zip(axes, sizes, strict=True):
         n = x.shape[axis]
         low = (wanted - n) // 2 if wanted > n else -((n - wanted) // 2)
         amounts[axis % x.ndim] = (low, wanted - n - low)

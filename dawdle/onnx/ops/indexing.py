@@ -97,6 +97,9 @@ def tensor_scatter(node: Node, cache: Tensor, update: Tensor, starts: Tensor | N
 def one_hot(node: Node, index: Tensor, depth: Value, values: Tensor) -> Tensor:
     """``values[1]`` where a new axis' number is the index, or the index from the end, else ``values[0]``."""
     n = int(scalar(depth))
+    if n < 0 or values.shape != (2,):
+        given = f"{n} and values of shape {values.shape}"
+        raise ShapeError(f"{node} takes a depth of at least 0 and two values, got {given}")
     at = axis(node.int("axis", -1), index.ndim + 1, node)
     numbers = along(Tensor.arange(n, device=index.device), at, index.ndim + 1)
     place = index.cast(int64).unsqueeze(at)

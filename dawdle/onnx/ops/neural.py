@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dawdle.dtype import bool_, int32
-from dawdle.onnx.ops.windows import halves, pairs, windows
+from dawdle.errors import ShapeError
+from dawdle.onnx.ops.windows import explicit, halves, windows
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import scalar
 from dawdle.tensor import Tensor
@@ -21,8 +22,12 @@ from dawdle.tensor.windows import Windows
 
 
 def placed(node: Node, x: Tensor, weight: Tensor) -> Windows:
-    """The windows of a convolution; ``kernel_shape`` defaults to the weight's."""
-    return windows(node, x.shape[2:], node.ints("kernel_shape", weight.shape[2:]))
+    """The windows of a convolution. Raises ShapeError where ``kernel_shape`` isn't that of the weight."""
+    kernel = node.ints("kernel_shape", weight.shape[2:])
+    if kernel != weight.shape[2:] or x.ndim < 3:
+        given = f"kernel {kernel}, input {x.shape} and weight {weight.shape}"
+        raise ShapeError(f"{node}: {given} don't fit each other")
+    return windows(node, x.shape[2:], kernel)
 
 
 @operator("Conv")
@@ -90,7 +95,7 @@ def _transposed_padding(
     elif how == "VALID":
         return [(0, 0)] * len(sizes)
     else:
-        return pairs(node.ints("pads", [0] * (2 * len(sizes))))
+        return explicit(node, len(sizes))
     total = [f + more - w for f, more, w in zip(full, extra, wanted, strict=True)]
     return [halves(t, how) if t >= 0 else (0, t) for t in total]
 
@@ -160,6 +165,8 @@ def _along_axis(function: Callable[[Tensor, int], Tensor]) -> Callable[[Node, Te
 
 def hardmax(x: Tensor, axis: int) -> Tensor:
     """1 at the first of the largest elements along ``axis``, 0 elsewhere."""
+    if not x.numel():
+        return x
     at = x.argmax(axis, keepdim=True)
     places = along(Tensor.arange(x.shape[axis], device=x.device), axis % x.ndim, x.ndim)
     return (places == at).cast(x.dtype)

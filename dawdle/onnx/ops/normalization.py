@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dawdle.dtype import DType
+from dawdle.errors import ShapeError
+from dawdle.onnx.ops.common import axis
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import tensor_dtype
 from dawdle.tensor import Tensor
@@ -65,13 +67,15 @@ def instance_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
 @operator("GroupNormalization", since=18)
 def group_norm_by_group(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     """The first version: a scale and a bias for each group."""
-    size = x.shape[1] // node.int("num_groups")
+    size = x.shape[1] // max(node.int("num_groups"), 1)
     return group_norm(node, x, scale.repeat_interleave(size), bias.repeat_interleave(size))
 
 
 @operator("GroupNormalization", since=21)
 def group_norm(node: Node, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
     groups = node.int("num_groups")
+    if groups < 1 or x.shape[1] % groups:
+        raise ShapeError(f"{node}: the {x.shape[1]} channels of {x.shape} don't divide into {groups} groups")
     grouped = x.cast(_stash(node, x)).reshape(x.shape[0], groups, -1)
     out, _, _ = _standardized(grouped, (2,), node.float("epsilon", 1e-5))
     return out.reshape(x.shape).cast(x.dtype) * per_channel(scale, x) + per_channel(bias, x)
@@ -84,8 +88,7 @@ def _stash(node: Node, x: Tensor) -> DType:
 
 
 def _from(node: Node, x: Tensor, default: int = -1) -> range:
-    axis = node.int("axis", default)
-    return range(axis % x.ndim, x.ndim)
+    return range(axis(node.int("axis", default), x.ndim, node), x.ndim)
 
 
 @operator("LayerNormalization")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dawdle.errors import ModelError
+from dawdle.errors import ModelError, ShapeError
 from dawdle.onnx.registry import Node, operator
 from dawdle.runtime.cache import Cache
 from dawdle.runtime.jit import jit
@@ -41,6 +41,8 @@ ACTIVATIONS: dict[str, tuple[Callable[[Tensor, float, float], Tensor], float | N
     "thresholdedrelu": (lambda x, alpha, beta: where(x >= alpha, x, 0.0), 1.0, None),
 }
 
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 _steps: Cache[Hashable, Callable[..., Any]] = Cache("recurrent steps", 64)
 
@@ -222,6 +224,13 @@ class Layer:
 def _layer(
     node: Node, x: Tensor, weight: Tensor, recurrence: Tensor, bias: Tensor | None, lengths: Tensor | None
 ) -> Layer:
+    hidden, gates = node.int("hidden_size", recurrence.shape[-1]), GATES[node.op]
+    fits = x.ndim == 3 and weight.shape[1:] == (gates * hidden, x.shape[-1])
+    if not fits or recurrence.shape != (weight.shape[0], gates * hidden, hidden):
+        raise ShapeError(
+            f"{node}: an input of shape {x.shape}, weights {weight.shape} and {recurrence.shape} don't fit"
+            f" each other, or {hidden} units of {gates} gates"
+        )
     halves = None if bias is None else bias.split(weight.shape[1], 1)
     return Layer(
         x.transpose(0, 1) if _by_batch(node) else x,

@@ -68,7 +68,10 @@ def _roi_align(node: Node, x: Tensor, rois: Tensor, batch: Tensor, shift: float)
     parts = combinations(x.transpose(0, 1).unsqueeze(0), [(image, None), beside(at_rows), beside(at_columns)])
     parts = parts.reshape(x.shape[1], 4, *shape)
     if node.string("mode", "avg") == "max":
-        out = where(shares != 0, parts, -math.inf).amax((1, 4, 6))
+        across = columns.counted.reshape(regions, 1, 1, 1, wide)
+        counted = rows.counted.reshape(regions, 1, tall, 1, 1) & across
+        inside = where(shares != 0, parts, 0.0)
+        out = where(counted.expand(shape), inside, -math.inf).amax((1, 4, 6))
     else:
         out = (parts * shares).sum((1, 4, 6))
     return out.transpose(0, 1)
@@ -76,10 +79,13 @@ def _roi_align(node: Node, x: Tensor, rois: Tensor, batch: Tensor, shift: float)
 
 @dataclass(frozen=True)
 class Points:
-    """Along one axis (regions, bins, points): the places, and how much each counts in a mean."""
+    """Along one axis (regions, bins, points): the places, and how much each counts in a mean; 0 for those
+    outside of the image. ``counted`` are those that a region has at all.
+    """
 
     at: Tensor
     share: Tensor
+    counted: Tensor  # (regions, 1, points)
 
 
 def _points(first: Tensor, last: Tensor, bins: int, size: int, ratio: int, forced: bool) -> Points:
@@ -93,9 +99,9 @@ def _points(first: Tensor, last: Tensor, bins: int, size: int, ratio: int, force
     most = ratio or int(host(count).max(initial=1))
     bin_, point = (Tensor.arange(n, dtype=first.dtype, device=first.device) for n in (bins, most))
     at = first.reshape(-1, 1, 1) + (bin_.reshape(-1, 1) + (point + 0.5) / count) * step
-    counted = (point < count).expand(at.shape)
+    counted = (point < count).expand(first.shape[0], 1, most)
     inside = (at >= -1) & (at <= size) & counted
-    return Points(at.clamp(0, size - 1), inside.cast(at.dtype) / count)
+    return Points(at.clamp(0, size - 1), inside.cast(at.dtype) / count, counted)
 
 
 # ---- deformable convolution

@@ -79,12 +79,19 @@ def transpose(node: Node, x: Tensor) -> Tensor:
 @operator("Expand", host=(1,))
 def expand(node: Node, x: Tensor, wanted: Value) -> Tensor:
     """``x`` broadcast together with a shape, which may hold ones where ``x`` is larger."""
-    return x.expand(np.broadcast_shapes(x.shape, ints(wanted)))
+    shape = ints(wanted)
+    try:
+        return x.expand(np.broadcast_shapes(x.shape, shape))
+    except ValueError:
+        raise ShapeError(f"{node}: {x.shape} doesn't broadcast to {shape}") from None
 
 
 @operator("Tile", host=(1,))
 def tile(node: Node, x: Tensor, repeats: Value) -> Tensor:
-    return x.repeat(ints(repeats))
+    times = ints(repeats)
+    if len(times) != x.ndim:
+        raise ShapeError(f"{node}: {len(times)} repeats for the {x.ndim} dimensions of {x.shape}")
+    return x.repeat(times)
 
 
 @operator("Concat")
@@ -109,7 +116,9 @@ def parts_of(node: Node, n: int, count: int, sizes: Sequence[int] | None) -> Seq
 def split(node: Node, x: Tensor, sizes: Value = None) -> tuple[Tensor, ...]:
     at = axis(node.int("axis", 0), x.ndim, node)
     given = axes_given(node, sizes, "split")
-    count = node.int("num_outputs", len(node.outputs))
+    count = node.int("num_outputs", len(node.outputs)) if given is None else len(given)
+    if count != len(node.outputs):
+        raise ModelError(f"{node} splits into {count} parts, but has {len(node.outputs)} outputs")
     return x.split(list(parts_of(node, x.shape[at], count, given)), dim=at)
 
 
@@ -143,6 +152,9 @@ def _sliced(
     steps: Sequence[int],
 ) -> Tensor:
     """Where an end lies before the first element and the step goes backwards, the first is included."""
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        counts = len(starts), len(ends), len(axes), len(steps)
+        raise ShapeError(f"{node}: as many starts, ends, axes and steps are needed, got {counts}")
     key = [slice(None)] * x.ndim
     for start, end, dim, step in zip(starts, ends, axes, steps, strict=True):
         at = axis(dim, x.ndim, node)
@@ -171,6 +183,8 @@ def padded(node: Node, x: Tensor, pads: Sequence[int], value: float, axes: Seque
     mode = node.string("mode", "constant")
     if mode not in MODES:
         raise ModelError(f"{node}: mode is {mode!r}; known are {', '.join(MODES)}")
+    if len(pads) != 2 * len(axes):
+        raise ShapeError(f"{node}: {len(pads)} pads for {len(axes)} axes; two for each are needed")
     amounts = [(0, 0)] * x.ndim
     for i, dim in enumerate(axes):
         amounts[dim] = (pads[i], pads[i + len(axes)])
@@ -181,13 +195,28 @@ def padded(node: Node, x: Tensor, pads: Sequence[int], value: float, axes: Seque
     grown = [max(n, 0) for pair in reversed(amounts) for n in pair]
     if mode == "constant":
         return x.pad(grown, value=value)
+    if mode == "wrap" and any(max(pair) > n for pair, n in zip(amounts, x.shape, strict=True)):
+        return _wrapped(node, x, amounts)
     return x.pad(grown, mode=MODES[mode])
+
+
+def _wrapped(node: Node, x: Tensor, amounts: Sequence[tuple[int, int]]) -> Tensor:
+    """``x`` repeated at the ends of its axes as often as it takes."""
+    if not x.numel():
+        raise ShapeError(f"{node}: a tensor of shape {x.shape} has nothing to be repeated")
+    for dim, (low, high) in enumerate(amounts):
+        low, high, n = max(low, 0), max(high, 0), x.shape[dim]
+        if low or high:
+            x = x.index_select(dim, node.constant(np.arange(-low, n + high) % n))
+    return x
 
 
 @operator("ReverseSequence", host=())
 def reverse_sequence(node: Node, x: Tensor, lengths: Tensor) -> Tensor:
     """The first ``lengths[b]`` elements along the time axis in reverse order, for each batch element b."""
     batch, time = node.int("batch_axis", 1), node.int("time_axis", 0)
+    if {batch, time} != {0, 1}:
+        raise ModelError(f"{node}: batch_axis {batch} and time_axis {time} must be 0 and 1, or 1 and 0")
     i = along(Tensor.arange(x.shape[time], device=x.device), time, x.ndim)
     n = along(lengths, batch, x.ndim)
     places = where(i < n, n - 1 - i, i).expand(x.shape)

@@ -9,6 +9,7 @@ import numpy as np
 from dawdle.dtype import Array
 from dawdle.errors import ModelError
 from dawdle.lazy.ops import Op
+from dawdle.onnx.ops.common import axis as axis_of
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import HostArray, numpy_dtype, scalar, tensor_dtype
 from dawdle.tensor import Tensor
@@ -32,7 +33,7 @@ def dft(node: Node, x: Tensor, length: Tensor | None = None, axis: Tensor | None
 
 def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
     """The transform along ``axis`` of (..., 1) real or (..., 2) complex numbers."""
-    axis %= x.ndim
+    axis = axis_of(axis, x.ndim, node)
     inverse, onesided = node.flag("inverse", 0), node.flag("onesided", 0)
     size = x.shape[axis]
     if length is not None:
@@ -134,7 +135,8 @@ COSINES = {
 def _window(node: Node, size: Tensor) -> Tensor | HostArray:
     """A sum of cosines over ``size`` points; periodic ones leave out the last of one more."""
     n = scalar(size)
-    turns = np.arange(n) * (2 * math.pi / (n if node.flag("periodic", 1) else n - 1))
+    with np.errstate(divide="ignore", invalid="ignore"):  # the ends of a window of one point coincide: NaN
+        turns = np.arange(n) * (2 * math.pi) / (n if node.flag("periodic", 1) else n - 1)
     values = sum(factor * np.cos(k * turns) for k, factor in enumerate(COSINES[node.op]))
     return _typed(node, np.asarray(values))
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dawdle.errors import ShapeError
+from dawdle.errors import ModelError, ShapeError
 from dawdle.onnx.registry import Node
 from dawdle.tensor.windows import Windows
 from dawdle.tensor.windows import windows as windows_over
@@ -31,11 +31,21 @@ def padding(node: Node, sizes: Sequence[int], spans: Sequence[int], strides: Seq
     """(low, high) for each axis, from ``pads`` or ``auto_pad``."""
     how = node.string("auto_pad", "NOTSET")
     if how == "NOTSET":
-        return pairs(node.ints("pads", [0] * (2 * len(sizes))))
+        return explicit(node, len(sizes))
     if how == "VALID":
         return [(0, 0)] * len(sizes)
+    if how not in ("SAME_UPPER", "SAME_LOWER"):
+        raise ModelError(f"{node}: auto_pad is {how!r}; it must be NOTSET, VALID, SAME_UPPER or SAME_LOWER")
     rows = zip(sizes, spans, strides, strict=True)
     return [halves(max((-(-n // step) - 1) * step + span - n, 0), how) for n, span, step in rows]
+
+
+def explicit(node: Node, axes: int) -> Pads:
+    """The attribute ``pads``. Raises ShapeError unless it has two numbers for each axis."""
+    pads = node.ints("pads", [0] * (2 * axes))
+    if len(pads) != 2 * axes:
+        raise ShapeError(f"{node}: {len(pads)} pads for {axes} axes; two for each are needed")
+    return pairs(pads)
 
 
 def pairs(pads: Sequence[int]) -> Pads:
