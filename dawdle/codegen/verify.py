@@ -117,6 +117,10 @@ def verify_kernel(k: kernel.Kernel) -> None:
         _check_values([stage.value], slots)
         unbound = stage.value.free - frozenset((*stage.dims, *k.ranges)) - _bound_in(k)
         _require(not unbound, "stage {}: {} are bound by no loop", stage.name, unbound)
+    for how in ("vector", "local"):
+        lanes = frozenset(r for r, mark in k.marks.items() if mark == how)
+        for n in k.exprs():
+            _require(len(n.free & lanes) <= 1, "{}: {} can't be both lanes", n, set(n.free & lanes))
     params = {p.name: p for p in k.params}
     for s in k.stores:
         _check_store(s, params, frozenset(k.ranges))

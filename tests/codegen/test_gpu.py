@@ -67,7 +67,13 @@ def matmul() -> LazyBuffer:
     return build.reduce(Op.SUM, product, [2])
 
 
-GRAPHS = [softmax, chain, column_sum, total, prefix_sum, scatter, padded, matmul]
+def nearest() -> LazyBuffer:
+    """A reduction inside of another: only one of them is shared among a group's threads."""
+    a, b = (build.expand(x, (70, 65)) for x in (floats(70, 1), floats(1, 65)))
+    return build.reduce(Op.AMAX, build.reduce(Op.SUM, build.binary(Op.MAX, a, b), [1]), [0])
+
+
+GRAPHS = [softmax, chain, column_sum, total, prefix_sum, scatter, padded, matmul, nearest]
 
 
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda g: g.__name__)

@@ -34,6 +34,7 @@ def store(value=ONE, index=n, **rest):
 
 
 X_N = load("x", n, float32)
+TABLE_SUM = reduce(Op.ADD, load("x", make(X.MIN, (n, k), None, INDEX), float32), [K])
 GOOD_KERNELS = [
     kernel(store()),
     kernel(store(X_N)),
@@ -65,6 +66,8 @@ BAD_KERNELS = [
     (kernel(store(load("x", alu(Op.MUL, n, const(2)), float32))), "runs from 0 to 6"),
     (kernel(store(index=alu(Op.ADD, n, const(4)), valid=alu(Op.CMPLT, n, const(2)))), "runs from 4 to 5"),
     (kernel(store(), marks={N: "sideways"}), "sideways"),
+    (kernel(store(TABLE_SUM), marks={N: "vector", K: "vector"}), "both lanes"),
+    (kernel(store(TABLE_SUM), marks={N: "local", K: "local"}), "both lanes"),
     (kernel(store(X_N), stages=(StageBuffer("t", load("x", k, float32), None, (N,)),)), "bound by no loop"),
 ]
 
@@ -186,6 +189,13 @@ def matmul(x, y):
     return build.reduce(Op.SUM, build.binary(Op.MUL, a, b), [1])
 
 
+def nearest(x, y):
+    """A reduction inside of another, both of which could be vectors."""
+    shape = (x.shape[0], y.shape[1])
+    apart = build.binary(Op.MAX, build.expand(x, shape), build.expand(y, shape))
+    return build.reduce(Op.AMAX, build.reduce(Op.SUM, apart, [1]), [0])
+
+
 def padded(x):
     return build.reshape(build.pad(build.reshape(x, (x.size,)), [(1, 1, 0)]), (5, 10))
 
@@ -194,6 +204,7 @@ CASES = {
     "softmax": (softmax, (6, 16)),
     "scan": (lambda x: build.scan(Op.ADD, build.permute(x, (1, 0)), 1), (5, 7)),
     "matmul": (matmul, (5, 12), (12, 17)),
+    "nearest": (nearest, (16, 1), (1, 8)),
     "padded": (padded, (6, 8)),
     "flipped": (lambda x: build.reshape(build.flip(x, [0, 1]), (8, 6)), (6, 8)),
     "windows": (

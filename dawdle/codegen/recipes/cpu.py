@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass
 
 from dawdle.codegen import expr
@@ -133,9 +134,10 @@ def _generic(k: Kernel, target: Target) -> Kernel:
         long = [r for e in inner for r in e.arg[1] if r.extent >= lanes]
         if any(_gain(loads, r).score > _gain(loads, last).score for r in long):
             last, inner = None, []
+    taken = {s.dims[-1] for s in k.stages if s.lanes > 1} | ({last} if last else set())
     for ranges in dict.fromkeys(e.arg[1] for e in reduces if e not in inner):
         if not any(e.arg[1] == ranges for e in inner):
-            k = _vector_reduction(k, ranges, loads, lanes)
+            k = _vector_reduction(k, ranges, loads, lanes, taken)
     order = [r for r in k.ranges if r not in tail and r is not last]
     if last is None:
         return _parallel(reorder(k, [*order, *tail]), len(order))
@@ -246,7 +248,21 @@ def _nest_sums(k: Kernel, sums: list[Expr]) -> Kernel:
     return k
 
 
-def _vector_reduction(k: Kernel, ranges: tuple[Range, ...], loads: list[Expr], lanes: int) -> Kernel:
+def meets(k: Kernel, r: Range, others: Set[Range]) -> bool:
+    """Whether something varies with ``r`` and with one of ``others``: not both can be the lanes of a vector,
+    or the threads of a group.
+    """
+    return any(r in e.free and not others.isdisjoint(e.free) for e in k.exprs())
+
+
+def _vector_reduction(
+    k: Kernel, ranges: tuple[Range, ...], loads: list[Expr], lanes: int, taken: Set[Range]
+) -> Kernel:
+    """Vectorise reductions over ``ranges``; those in ``taken`` are going to be lanes too."""
+    vectors = taken | {r for r, how in k.marks.items() if how == "vector"}
+    ranges = tuple(r for r in ranges if not meets(k, r, vectors))
+    if not ranges:
+        return k
     best = max(ranges, key=lambda r: (_gain(loads, r).score, r is ranges[-1]))
     gain = _gain(loads, best)
     if gain.score < 0 or best.extent < lanes:

@@ -15,7 +15,7 @@ from dawdle.codegen.decompose import HALF, widen
 from dawdle.codegen.expr import Expr, Range, X
 from dawdle.codegen.kernel import Kernel
 from dawdle.codegen.recipes.contraction import Contraction, factors, find_contraction, merge_all
-from dawdle.codegen.recipes.cpu import collapse, lane_size, sequential, stage_rows, vector_range
+from dawdle.codegen.recipes.cpu import collapse, lane_size, meets, sequential, stage_rows, vector_range
 from dawdle.codegen.target import Target
 from dawdle.codegen.transform import (
     Fragment,
@@ -86,13 +86,15 @@ def _row_groups(k: Kernel, rows: tuple[Range, ...], target: Target) -> Kernel:
         r = rs[-1]
         if apart:
             k, r = merge_all(k, rs, "k")
-        k = group_reduction(k, r, threads)
+        own = {x for x, how in k.marks.items() if how == "local"}.union(*(s.dims for s in k.stages))
+        if not meets(k, r, own):
+            k = group_reduction(k, r, threads)
     if not columns:
         return k
     if column.extent <= threads:
         return mark(k, column, "local")
-    k, _, own = split(k, column, threads)
-    return mark(k, own, "local")
+    k, _, own_column = split(k, column, threads)
+    return mark(k, own_column, "local")
 
 
 def _threads(k: Kernel, target: Target) -> Kernel:

@@ -156,3 +156,6 @@ row("trapezoid at points", lambda a, b: a.trapezoid(b), None, torch and torch.tr
     shapes=(((3, 4), (4,)), ((3, 4), (3, 4))))
 row("cumulative_trapezoid", lambda a, b: a.cumulative_trapezoid(b), None,
     torch and torch.cumulative_trapezoid, shapes=(((3, 4), (4,)), ((3, 4), (3, 4))))
+# one reduction inside of another, of pairs
+row("farthest", lambda a, b: (a.unsqueeze(1) - b).abs().sum(1).amax(0),
+    lambda a, b: abs(a[:, None] - b).sum(1).max(0), shapes=(((16,), (8,)), ((130,), (70,))))
