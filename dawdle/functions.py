@@ -10,7 +10,10 @@ from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, overload
 
 from dawdle.tensor import Tensor
+from dawdle.tensor import counts as _counts
+from dawdle.tensor import distances as _distances
 from dawdle.tensor import elementwise as _elementwise
+from dawdle.tensor.arguments import public as _public
 from dawdle.tensor.core import Operand, is_scalar, keywords
 from dawdle.tensor.joining import (
     block_diag,
@@ -123,6 +126,7 @@ avg_pool1d = function(Tensor.avg_pool1d)
 baddbmm = function(Tensor.baddbmm)
 bernoulli = function(Tensor.bernoulli)
 bincount = function(Tensor.bincount)
+binomial = _public(_counts.binomial)
 bitwise_and = elementwise(Tensor.bitwise_and)
 bitwise_left_shift = elementwise(Tensor.bitwise_left_shift)
 bitwise_not = function(Tensor.bitwise_not)
@@ -132,6 +136,7 @@ bitwise_xor = elementwise(Tensor.bitwise_xor)
 bmm = function(Tensor.bmm)
 broadcast_to = function(Tensor.broadcast_to)
 bucketize = function(Tensor.bucketize)
+cdist = _public(_distances.cdist)
 ceil = function(Tensor.ceil)
 celu = function(Tensor.celu)
 cholesky = function(Tensor.cholesky)
@@ -155,6 +160,7 @@ copysign = elementwise(Tensor.copysign)
 corrcoef = function(Tensor.corrcoef)
 cos = function(Tensor.cos)
 cosh = function(Tensor.cosh)
+cosine_similarity = _public(_distances.cosine_similarity)
 count_nonzero = function(Tensor.count_nonzero)
 cov = function(Tensor.cov)
 cross = function(Tensor.cross)
@@ -172,6 +178,7 @@ diagonal = function(Tensor.diagonal)
 diagonal_scatter = function(Tensor.diagonal_scatter)
 diff = function(Tensor.diff)
 digamma = function(Tensor.digamma)
+dist = function(Tensor.dist)
 div = elementwise(Tensor.div)
 divide = elementwise(Tensor.divide)
 dot = function(Tensor.dot)
@@ -239,9 +246,9 @@ less = elementwise(Tensor.less)
 less_equal = elementwise(Tensor.less_equal)
 lgamma = function(Tensor.lgamma)
 log = function(Tensor.log)
+log10 = function(Tensor.log10)
 log1p = function(Tensor.log1p)
 log2 = function(Tensor.log2)
-log10 = function(Tensor.log10)
 log_softmax = function(Tensor.log_softmax)
 logaddexp = elementwise(Tensor.logaddexp)
 logaddexp2 = elementwise(Tensor.logaddexp2)
@@ -297,10 +304,13 @@ one_hot = function(Tensor.one_hot)
 ones_like = function(Tensor.ones_like)
 outer = function(Tensor.outer)
 pad = function(Tensor.pad)
+pairwise_distance = _public(_distances.pairwise_distance)
+pdist = _public(_distances.pdist)
 permute = function(Tensor.permute)
 pinverse = function(Tensor.pinverse)
 pixel_shuffle = function(Tensor.pixel_shuffle)
 pixel_unshuffle = function(Tensor.pixel_unshuffle)
+poisson = function(Tensor.poisson)
 positive = function(Tensor.positive)
 pow = elementwise(Tensor.pow)
 prod = function(Tensor.prod)
@@ -395,40 +405,40 @@ zeros_like = function(Tensor.zeros_like)
 __all__ = [  # noqa: RUF022
     "abs", "absolute", "acos", "acosh", "adaptive_avg_pool1d", "adaptive_max_pool1d", "add", "addbmm",
     "addcdiv", "addcmul", "addmm", "addmv", "addr", "all", "allclose", "amax", "amin", "aminmax", "any",
-    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin",
-    "argsort", "argwhere", "as_strided", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d",
-    "atleast_2d", "atleast_3d", "avg_pool1d", "baddbmm", "bernoulli", "bincount", "bitwise_and",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argsort",
+    "argwhere", "as_strided", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d",
+    "atleast_3d", "avg_pool1d", "baddbmm", "bernoulli", "bincount", "binomial", "bitwise_and",
     "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "block_diag",
-    "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "ceil",
-    "celu", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max", "clamp_min",
-    "clip", "clone", "column_stack", "concat", "concatenate", "conv1d", "conv2d", "conv3d",
+    "bmm", "broadcast_shapes", "broadcast_tensors", "broadcast_to", "bucketize", "cartesian_prod", "cdist",
+    "ceil", "celu", "cholesky", "cholesky_inverse", "cholesky_solve", "chunk", "clamp", "clamp_max",
+    "clamp_min", "clip", "clone", "column_stack", "concat", "concatenate", "conv1d", "conv2d", "conv3d",
     "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "copysign", "corrcoef", "cos", "cosh",
-    "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum", "cumulative_trapezoid",
-    "deg2rad", "det", "diag", "diag_embed", "diagflat", "diagonal", "diagonal_scatter", "diff", "digamma",
-    "div", "divide", "dot", "dropout", "dsplit", "dstack", "empty_like", "eq", "equal", "erf", "erfc",
-    "exp", "exp2", "expand", "expm1", "fill", "fix", "flatten", "flip", "fliplr", "flipud", "float_power",
-    "floor", "floor_divide", "fmax", "fmin", "fmod", "frac", "frexp", "full_like", "gather", "gcd", "ge",
-    "ger", "greater", "greater_equal", "gt", "hardshrink", "heaviside", "histc", "histogram", "hsplit",
-    "hstack", "hypot", "index_add", "index_copy", "index_fill", "index_put", "index_reduce",
-    "index_select", "inner", "inverse", "isclose", "isfinite", "isin", "isinf", "isnan", "isneginf",
-    "isposinf", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal", "lgamma", "log",
-    "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp", "logdet",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp", "lt",
-    "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "matrix_rank", "max",
-    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum",
-    "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num",
-    "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm",
-    "normal", "not_equal", "numel", "one_hot", "ones_like", "outer", "pad", "permute", "pinverse",
-    "pixel_shuffle", "pixel_unshuffle", "positive", "pow", "prod", "put", "qr", "quantile", "rad2deg",
-    "rand_like", "randint_like", "randn_like", "randperm", "ravel", "rearrange", "reciprocal", "relu",
-    "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90", "round", "rrelu",
-    "rsqrt", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "select_scatter",
-    "selu", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet",
-    "softmax", "solve", "sort", "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub",
+    "cosine_similarity", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum",
+    "cumulative_trapezoid", "deg2rad", "det", "diag", "diag_embed", "diagflat", "diagonal",
+    "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "dropout", "dsplit", "dstack",
+    "empty_like", "eq", "equal", "erf", "erfc", "exp", "exp2", "expand", "expm1", "fill", "fix", "flatten",
+    "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
+    "frexp", "full_like", "gather", "gcd", "ge", "ger", "greater", "greater_equal", "gt", "hardshrink",
+    "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot", "index_add", "index_copy", "index_fill",
+    "index_put", "index_reduce", "index_select", "inner", "inverse", "isclose", "isfinite", "isin", "isinf",
+    "isnan", "isneginf", "isposinf", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
+    "lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp",
+    "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
+    "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "matrix_rank", "max",
+    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm",
+    "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean",
+    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "normal",
+    "not_equal", "numel", "one_hot", "ones_like", "outer", "pad", "pairwise_distance", "pdist", "permute",
+    "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "positive", "pow", "prod", "put", "qr",
+    "quantile", "rad2deg", "rand_like", "randint_like", "randn_like", "randperm", "ravel", "rearrange",
+    "reciprocal", "relu", "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90",
+    "round", "rrelu", "rsqrt", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select",
+    "select_scatter", "selu", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter",
+    "slogdet", "softmax", "solve", "sort", "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub",
     "subtract", "sum", "svd", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh",
     "tensor_split", "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "triangular_solve",
-    "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten",
-    "uniform", "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "vecdot",
-    "vsplit", "vstack", "xlogy", "zeros_like",
+    "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten", "uniform",
+    "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "vecdot", "vsplit",
+    "vstack", "xlogy", "zeros_like",
 ]
 # fmt: on

@@ -14,18 +14,32 @@ from dawdle.nn.losses import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
     cross_entropy,
+    gaussian_nll_loss,
     huber_loss,
     kl_div,
     l1_loss,
     mse_loss,
     nll_loss,
+    poisson_nll_loss,
     smooth_l1_loss,
+)
+from dawdle.nn.ranking import (
+    cosine_embedding_loss,
+    hinge_embedding_loss,
+    margin_ranking_loss,
+    multi_margin_loss,
+    multilabel_margin_loss,
+    multilabel_soft_margin_loss,
+    soft_margin_loss,
+    triplet_margin_loss,
+    triplet_margin_with_distance_loss,
 )
 from dawdle.tensor import (
     Tensor,
     activation,
     attention,
     convolution,
+    distances,
     gridsample,
     layouts,
     padding,
@@ -67,6 +81,7 @@ conv3d = named(convolution.conv3d)
 conv_transpose1d = named(convolution.conv_transpose1d)
 conv_transpose2d = named(convolution.conv_transpose2d)
 conv_transpose3d = named(convolution.conv_transpose3d)
+cosine_similarity = public(distances.cosine_similarity)
 elu = named(with_inplace(activation.elu))
 fold = named(convolution.fold)
 fractional_max_pool2d = named(pooling.fractional_max_pool2d)
@@ -93,6 +108,8 @@ max_unpool2d = named(pooling.max_unpool2d)
 max_unpool3d = named(pooling.max_unpool3d)
 mish = named(with_inplace(activation.mish))
 one_hot = keywords(tensor="x")(public(scatter.one_hot))
+pairwise_distance = public(distances.pairwise_distance)
+pdist = named(distances.pdist)
 pad = named(padding.pad)
 pixel_shuffle = named(layouts.pixel_shuffle)
 pixel_unshuffle = named(layouts.pixel_unshuffle)
@@ -155,6 +172,99 @@ def dropout(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
     ``training``.
     """
     return x.dropout(p, training)
+
+
+def _dropout_of_channels(dimensions: int) -> Callable[..., Tensor]:
+    def function(x: Tensor, p: float = 0.5, training: bool = True) -> Tensor:
+        if x.ndim not in (dimensions + 1, dimensions + 2):
+            raise ShapeError(
+                f"dropout{dimensions}d takes (N, C, …) or (C, …) with {dimensions} dimensions more, "
+                f"got {x.shape}"
+            )
+        if not training or p == 0:
+            return x.dropout(p, False)
+        kept = x.ndim - dimensions
+        mask = Tensor.ones(*x.shape[:kept], *[1] * dimensions, dtype=x.dtype, device=x.device)
+        return x * mask.dropout(p, True)
+
+    function.__name__ = function.__qualname__ = f"dropout{dimensions}d"
+    function.__doc__ = (
+        f"Whole channels of (N, C, …) or (C, …), with {dimensions} dimensions more, are 0 with probability "
+        "``p``, else divided by 1 − p (Tompson et al., 2015); x itself unless ``training``."
+    )
+    return named(with_inplace(function))
+
+
+dropout1d, dropout2d, dropout3d = (_dropout_of_channels(n) for n in (1, 2, 3))
+
+
+@named
+@with_inplace
+def alpha_dropout(x: Tensor, p: float = 0.5, training: bool = False) -> Tensor:
+    """Each element selu's lower limit with probability ``p``, then scaled and shifted, so that mean 0 and
+    variance 1 stay (Klambauer et al., 2017); x itself unless ``training``.
+    """
+    if not 0 <= p <= 1:
+        raise ArgumentError(f"alpha_dropout: p must be between 0 and 1, got {p}")
+    if not training or p == 0:
+        return x.dropout(p, False)
+    if p == 1:
+        return x * 0.0
+    limit = -1.7580993408473766  # -alpha * scale of selu
+    scale = 1 / math.sqrt((1 - p) * (1 + p * limit * limit))
+    kept = x.detach().rand_like() >= p
+    return where(kept, x, limit) * scale - scale * limit * p
+
+
+@named
+def gumbel_softmax(
+    logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1
+) -> Tensor:
+    """softmax((logits + g)/tau) along ``dim``, g drawn from Gumbel's distribution: a draw from the classes
+    that gradients flow through (Jang et al., 2017). With ``hard`` it is 1 at one class and 0 at others, with
+    the same gradient. ``eps`` means nothing, as in PyTorch.
+    """
+    if tau <= 0:
+        raise ArgumentError(f"gumbel_softmax: tau must be positive, got {tau}")
+    drawn = logits.detach().clone().exponential_().clamp_min(2.0**-126)
+    soft = ((logits - drawn.log()) / tau).softmax(dim)
+    if not hard:
+        return soft
+    chosen = soft.detach().argmax(dim, keepdim=True)
+    marked = soft.detach().zeros_like().scatter(dim, chosen, 1.0)
+    return marked - soft.detach() + soft
+
+
+@public
+def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """input1·weight[k]·input2 + bias[k]: shapes (…, m), (…, n), (out, m, n), (out,) → (…, out)."""
+    sizes = (input1.shape[-1:], input2.shape[-1:])
+    if weight.ndim != 3 or sizes != (weight.shape[1:2], weight.shape[2:]):
+        raise ShapeError(f"bilinear: inputs {input1.shape}, {input2.shape} don't fit weight {weight.shape}")
+    y = ((input1.unsqueeze(-2) @ weight.permute(1, 0, 2).flatten(1)).unflatten(-1, (weight.shape[0], -1)))
+    y = (y.squeeze(-3) * input2.unsqueeze(-2)).sum(-1)
+    return y if bias is None else y + bias
+
+
+@named
+def local_response_norm(
+    x: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+) -> Tensor:
+    """x / (k + alpha·mean of squares)^beta over ``size`` neighbouring channels (axis 1) of (N, C, …)
+    (Krizhevsky et al., 2012).
+    """
+    if x.ndim < 3 or size < 1:
+        raise ShapeError(f"local_response_norm takes (N, C, L, …) and a positive size, got {x.shape}, {size}")
+    squares = x.square().movedim(1, -1).pad((size // 2, (size - 1) // 2))
+    return x / ((squares.unfold(-1, size, 1).mean(-1) * alpha + k) ** beta).movedim(-1, 1)
+
+
+@named
+def channel_shuffle(x: Tensor, groups: int) -> Tensor:
+    """Channels (axis 1) of ``groups`` groups interleaved (Zhang et al., 2018)."""
+    if x.ndim < 3 or groups < 1 or x.shape[1] % groups:
+        raise ShapeError(f"channel_shuffle: axis 1 of {x.shape} can't be cut into {groups} groups")
+    return x.unflatten(1, (groups, -1)).transpose(1, 2).flatten(1, 2)
 
 
 @named
@@ -233,13 +343,45 @@ def batch_norm(
         raise ShapeError(f"batch_norm can't train on one value a channel, but the input has shape {x.shape}")
     mean = x.mean(axes, keepdim=True)
     var = (x - mean).square().mean(axes, keepdim=True)
-    updates = ((running_mean, mean, 1.0), (running_var, var, count / (count - 1)))
-    for running, batch, factor in updates:
-        if running is not None:
-            with no_grad():
-                value = (batch * factor).reshape(running.shape)
-                running.assign((1 - momentum) * running + momentum * value)
+    _move(running_mean, mean, momentum)
+    _move(running_var, var * (count / (count - 1)), momentum)
     return _normalize(x, mean, var, weight, bias, eps)
+
+
+@named
+def instance_norm(
+    x: Tensor,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    use_input_stats: bool = True,
+    momentum: float | Tensor = 0.1,
+    eps: float = 1e-5,
+) -> Tensor:
+    """:func:`batch_norm` of each example (N, C, L, …) by itself (Ulyanov et al., 2016); the running
+    statistics move towards the mean over examples.
+    """
+    if x.ndim < 3:
+        raise ShapeError(f"instance_norm needs an input of shape (N, C, L, …), not {x.shape}")
+    if not use_input_stats:
+        return batch_norm(x, running_mean, running_var, weight, bias, False, momentum, eps)
+    axes = tuple(range(2, x.ndim))
+    count = math.prod(x.shape[2:])
+    if count < 2:
+        raise ShapeError(f"instance_norm needs more than one value a channel, got shape {x.shape}")
+    mean = x.mean(axes, keepdim=True)
+    var = (x - mean).square().mean(axes, keepdim=True)
+    _move(running_mean, mean.mean(0), momentum)
+    _move(running_var, var.mean(0) * (count / (count - 1)), momentum)
+    return _normalize(x, mean, var, weight, bias, eps)
+
+
+def _move(running: Tensor | None, batch: Tensor, momentum: float | Tensor) -> None:
+    """Let a running statistic move towards a batch's by ``momentum``."""
+    if running is not None:
+        with no_grad():
+            running.assign((1 - momentum) * running + momentum * batch.reshape(running.shape))
 
 
 def _normalize(
@@ -273,16 +415,20 @@ def _precision(x: Tensor) -> float:
 # fmt: off
 __all__ = [
     "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
-    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "avg_pool1d", "avg_pool2d", "avg_pool3d",
-    "batch_norm", "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "conv1d", "conv2d",
-    "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cross_entropy", "dropout", "elu",
-    "embedding", "fold", "fractional_max_pool2d", "fractional_max_pool3d", "gelu", "glu", "grid_sample",
-    "group_norm", "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "huber_loss", "interpolate",
-    "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "log_softmax", "logsigmoid", "lp_pool1d",
-    "lp_pool2d", "lp_pool3d", "max_pool1d", "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d",
-    "max_unpool3d", "mish", "mse_loss", "nll_loss", "normalize", "one_hot", "pad", "pixel_shuffle",
-    "pixel_unshuffle", "prelu", "relu", "relu6", "rms_norm", "rrelu", "scaled_dot_product_attention",
-    "selu", "sigmoid", "silu", "smooth_l1_loss", "softmax", "softmin", "softplus", "softshrink", "softsign",
-    "tanh", "tanhshrink", "threshold", "unfold",
+    "adaptive_max_pool2d", "adaptive_max_pool3d", "affine_grid", "alpha_dropout", "avg_pool1d", "avg_pool2d",
+    "avg_pool3d", "batch_norm", "bilinear", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "celu", "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "cosine_embedding_loss", "cosine_similarity", "cross_entropy", "dropout", "dropout1d",
+    "dropout2d", "dropout3d", "elu", "embedding", "fold", "fractional_max_pool2d", "fractional_max_pool3d",
+    "gaussian_nll_loss", "gelu", "glu", "grid_sample", "group_norm", "gumbel_softmax", "hardshrink",
+    "hardsigmoid", "hardswish", "hardtanh", "hinge_embedding_loss", "huber_loss", "instance_norm",
+    "interpolate", "kl_div", "l1_loss", "layer_norm", "leaky_relu", "linear", "local_response_norm",
+    "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d", "lp_pool3d", "margin_ranking_loss", "max_pool1d",
+    "max_pool2d", "max_pool3d", "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
+    "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "nll_loss", "normalize",
+    "one_hot", "pad", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss",
+    "prelu", "relu", "relu6", "rms_norm", "rrelu", "scaled_dot_product_attention", "selu", "sigmoid", "silu",
+    "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus", "softshrink", "softsign", "tanh",
+    "tanhshrink", "threshold", "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold",
 ]
 # fmt: on

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from dawdle.errors import ArgumentError, ShapeError
@@ -58,13 +59,13 @@ def nll_loss(
 @public
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """(input − target)², of equal shapes."""
-    return _reduce((_difference(input, target)).square(), reduction)
+    return reduced((_difference(input, target)).square(), reduction)
 
 
 @public
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """|input − target|, of equal shapes."""
-    return _reduce(_difference(input, target).abs(), reduction)
+    return reduced(_difference(input, target).abs(), reduction)
 
 
 @public
@@ -73,7 +74,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
     if delta <= 0:
         raise ArgumentError(f"huber_loss needs delta > 0, not {delta}")
     size = _difference(input, target).abs()
-    return _reduce(where(size < delta, 0.5 * size.square(), delta * (size - 0.5 * delta)), reduction)
+    return reduced(where(size < delta, 0.5 * size.square(), delta * (size - 0.5 * delta)), reduction)
 
 
 @public
@@ -89,9 +90,9 @@ def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
     """−(target·log input + (1 − target)·log(1 − input)) of probabilities, with logarithms cut off at −100."""
-    _check_same_shape(input, target)
+    check_same_shape(input, target)
     loss = -(target * input.log().maximum(-100.0) + (1 - target) * (1 - input).log().maximum(-100.0))
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
 @public
@@ -105,11 +106,11 @@ def binary_cross_entropy_with_logits(
     """:func:`binary_cross_entropy` of sigmoid(input), stable for large inputs; ``pos_weight`` weighs the
     positive term.
     """
-    _check_same_shape(input, target)
+    check_same_shape(input, target)
     softplus = (-input.abs()).exp().log1p() + (-input).relu()  # log(1 + exp(−input))
     positive = 1.0 if pos_weight is None else 1 + (pos_weight - 1) * target
     loss = (1 - target) * input + positive * softplus
-    return _reduce(loss if weight is None else loss * weight, reduction)
+    return reduced(loss if weight is None else loss * weight, reduction)
 
 
 @public
@@ -120,15 +121,61 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     "batchmean" divides the sum by the size of the first axis, which gives the divergence of Kullback and
     Leibler.
     """
-    _check_same_shape(input, target)
+    check_same_shape(input, target)
     if log_target:
         loss = target.exp() * (target - input)
     else:
         positive = target > 0
         loss = where(positive, target * (where(positive, target, 1.0).log() - input), 0.0 * input)
     if reduction == "batchmean":
-        return _reduce(loss, "sum") / input.shape[0]
-    return _reduce(loss, reduction)
+        return reduced(loss, "sum") / input.shape[0]
+    return reduced(loss, reduction)
+
+
+@public
+def poisson_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    log_input: bool = True,
+    full: bool = False,
+    eps: float = 1e-8,
+    reduction: str = "mean",
+) -> Tensor:
+    """exp(input) − target·input, the negative logarithm of Poisson's distribution at ``target`` but for a
+    constant; of the rate itself, without ``log_input``, input − target·log(input + eps). With ``full`` the
+    constant is there for targets above 1, by Stirling's formula.
+    """
+    loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
+    if full:
+        large = where(target > 1, target, 1.0)
+        constant = large * large.log() - large + 0.5 * (2 * math.pi * large).log()
+        loss = loss + where(target > 1, constant, 0.0)
+    return reduced(loss, reduction)
+
+
+@public
+def gaussian_nll_loss(
+    input: Tensor,
+    target: Tensor,
+    var: Tensor | float,
+    full: bool = False,
+    eps: float = 1e-6,
+    reduction: str = "mean",
+) -> Tensor:
+    """(log var + (input − target)²/var)/2, the negative logarithm of the normal distribution of mean
+    ``input`` at ``target`` but for the constant, which is there with ``full`` (Nix and Weigend, 1994).
+
+    ``var`` has the shape of ``input``, or lacks its last dimension, or has size 1 there; below ``eps`` it
+    counts as ``eps``, and gets its gradient all the same.
+    """
+    spread: Tensor = var if isinstance(var, Tensor) else input.detach().full_like(var)
+    if spread.shape == input.shape[:-1] and spread.shape != input.shape:
+        spread = spread.unsqueeze(-1)
+    if spread.shape not in (input.shape, (*input.shape[:-1], 1)):
+        raise ShapeError(f"gaussian_nll_loss: var has shape {spread.shape}, the input {input.shape}")
+    spread = spread + (spread.clamp_min(eps) - spread).detach()
+    loss = 0.5 * (spread.log() + (input - target).square() / spread)
+    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 
 
 class _Loss(Module):
@@ -253,7 +300,8 @@ def _check_reduction(reduction: str, *more: str) -> None:
         raise ArgumentError(f"reduction must be one of {', '.join((*_REDUCTIONS, *more))}, not {reduction!r}")
 
 
-def _reduce(loss: Tensor, reduction: str) -> Tensor:
+def reduced(loss: Tensor, reduction: str) -> Tensor:
+    """The mean or the sum of a loss, or itself. Raises ArgumentError for another ``reduction``."""
     _check_reduction(reduction)
     return _REDUCTIONS[reduction](loss)
 
@@ -264,7 +312,8 @@ def _check_classes(input: Tensor, reduction: str) -> None:
     _check_reduction(reduction)
 
 
-def _check_same_shape(input: Tensor, target: Tensor) -> None:
+def check_same_shape(input: Tensor, target: Tensor) -> None:
+    """Raise ShapeError where the shapes differ."""
     if input.shape != target.shape:
         raise ShapeError(
             f"input has shape {input.shape} but target {target.shape}; reshape or expand one explicitly"
@@ -272,5 +321,5 @@ def _check_same_shape(input: Tensor, target: Tensor) -> None:
 
 
 def _difference(input: Tensor, target: Tensor) -> Tensor:
-    _check_same_shape(input, target)
+    check_same_shape(input, target)
     return input - target

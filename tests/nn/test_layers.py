@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dawdle
 from dawdle import Tensor, nn, no_grad
 from dawdle.errors import DawdleError, GradientError, ShapeError
 from dawdle.nn import functional as F
@@ -271,3 +272,53 @@ def test_normalize_is_along_the_channels():
     x = array(2, 4, 3)
     close(F.normalize(Tensor(x)), torch.nn.functional.normalize(torch.tensor(x)))
     close(F.normalize(Tensor(x), 1.0, (0, 2)), torch.nn.functional.normalize(torch.tensor(x), 1.0, (0, 2)))
+
+
+def test_dropout_of_channels_drops_whole_ones():
+    dawdle.manual_seed(1)
+    for call, shape in (
+        (F.dropout1d, (200, 5)), (F.dropout2d, (8, 25, 2, 3)), (F.dropout3d, (4, 50, 2, 1, 2)),
+    ):  # fmt: skip
+        y = call(Tensor.ones(*shape), 0.25).numpy()
+        flat = y.reshape(200, -1)
+        assert (flat == flat[:, :1]).all() and set(np.unique(flat)) == {0, np.float32(1 / 0.75)}
+        assert 20 < (flat[:, 0] == 0).sum() < 80
+        x = Tensor.ones(*shape)
+        assert (call(x, 0.25, training=False) == x).all().item()
+        with pytest.raises(ShapeError, match="dimensions more"):
+            call(Tensor.ones(3), 0.25)
+
+
+def test_alpha_dropout_keeps_mean_and_variance():
+    dawdle.manual_seed(1)
+    x = Tensor.randn(4000)
+    y = F.alpha_dropout(x, 0.3, training=True).numpy()
+    assert abs(y.mean()) < 0.06 and abs(y.var() - 1) < 0.08
+    assert 1000 < np.unique(y, return_counts=True)[1].max() < 1400
+    assert (F.alpha_dropout(x, 0.3) == x).all().item() and not F.alpha_dropout(x, 1.0, True).any().item()
+
+
+def test_gumbel_softmax_draws_classes():
+    dawdle.manual_seed(1)
+    logits = Tensor(np.log([[0.1, 0.6, 0.3]] * 2000), dtype="float32", requires_grad=True)
+    soft = F.gumbel_softmax(logits, tau=0.5)
+    np.testing.assert_allclose(soft.sum(-1).numpy(), 1, rtol=1e-5)
+    hard = F.gumbel_softmax(logits, hard=True)
+    assert set(np.unique(hard.numpy().round(5))) == {0, 1}
+    np.testing.assert_allclose(hard.numpy().mean(0), [0.1, 0.6, 0.3], atol=0.05)
+    (hard * Tensor([1.0, 2.0, 4.0])).sum().backward()
+    assert np.abs(logits.grad.numpy()).max() > 0.1
+
+
+def test_instance_norm_moves_its_statistics():
+    a = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("f4")
+    mine = Tensor.zeros(3), Tensor.ones(3)
+    theirs = torch.zeros(3), torch.ones(3)
+    for _ in range(2):
+        F.instance_norm(Tensor(a), *mine, momentum=0.3)
+        torch.nn.functional.instance_norm(torch.from_numpy(a), *theirs, momentum=0.3)
+    for m, t in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(m.numpy(), t.numpy(), rtol=1e-5)
+    got = F.instance_norm(Tensor(a), *mine, use_input_stats=False)
+    want = torch.nn.functional.instance_norm(torch.from_numpy(a), *theirs, use_input_stats=False)
+    np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-4, atol=1e-6)

@@ -19,7 +19,8 @@ TOPICS = [base for base in Tensor.__mro__ if base.__module__.startswith("dawdle.
 # what other rules look at: those of dimensions and dtypes, and functions that tell several uses apart
 OTHERS = {
     "Any", "object", "object | None", "Dim", "Dim | bool", "int | Operand | None",
-    "Sequence[Operand | None]", "Sequence[tuple[int, int]]", "Sequence[Any]", "int | Sequence[Any]", "Order",
+    "Sequence[Operand | None]", "Sequence[tuple[int, int]]", "Sequence[Any]", "int | Sequence[Any]",
+    "Order", "Distance | None",
 }  # fmt: skip
 X = Tensor([[3.0, 1.0, 2.0], [1.0, 0.0, 2.0]])
 

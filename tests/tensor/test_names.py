@@ -93,7 +93,12 @@ def test_a_missing_first_argument(call, words):
         call()
 
 
-OWN_NAMES = {"affine_grid": "theta", "one_hot": "tensor", "scaled_dot_product_attention": "query"}
+OWN_NAMES = {
+    "affine_grid": "theta", "one_hot": "tensor", "scaled_dot_product_attention": "query",
+    **dict.fromkeys(("bilinear", "cosine_embedding_loss", "margin_ranking_loss"), "input1"),
+    **dict.fromkeys(("cosine_similarity", "pairwise_distance"), "x1"),
+    **dict.fromkeys(("triplet_margin_loss", "triplet_margin_with_distance_loss"), "anchor"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", functional.__all__)

@@ -247,3 +247,22 @@ def test_permutations_and_their_dtypes():
 def test_parameters_that_no_distribution_has(draw, words):
     with pytest.raises(ArgumentError, match=words):
         draw(Tensor.zeros(3))
+
+
+def test_counts_are_distributed_as_they_should(device):
+    dawdle.manual_seed(3)
+    rates = Tensor([0.0, 0.5, 40.0]).expand(4000, 3)
+    drawn = rates.poisson()
+    dawdle.manual_seed(3)
+    again = rates.to("NUMPY").poisson()
+    np.testing.assert_array_equal(drawn.numpy(), again.numpy())
+    a = drawn.numpy()
+    np.testing.assert_allclose(a.mean(0), [0, 0.5, 40], atol=0.5)
+    np.testing.assert_allclose(a.var(0), [0, 0.5, 40], atol=3)
+    b = dawdle.binomial(Tensor([10.0]).expand(4000, 1), Tensor([0.0, 0.25, 1.0])).numpy()
+    np.testing.assert_allclose(b.mean(0), [0, 2.5, 10], atol=0.1)
+    assert abs(b[:, 1].var() - 1.875) < 0.2
+    assert drawn.dtype == "float32" and Tensor([3]).poisson().dtype == "int64"
+    for wrong in (lambda: Tensor([-1.0]).poisson(), lambda: dawdle.binomial(Tensor([3.0]), Tensor([1.5]))):
+        with pytest.raises(ArgumentError, match=r"poisson|binomial"):
+            wrong().realize()

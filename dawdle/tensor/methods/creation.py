@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dawdle.tensor import creation, sampling
+from dawdle.tensor import counts, creation, sampling
 
 
 class Creation:
@@ -30,6 +30,7 @@ class Creation:
     normal = classmethod(sampling.normal)
     rand_like, randn_like, randint_like = sampling.rand_like, sampling.randn_like, sampling.randint_like
     bernoulli, multinomial = sampling.bernoulli, sampling.multinomial
+    poisson = counts.poisson
     uniform_, normal_, log_normal_ = sampling.uniform_, sampling.normal_, sampling.log_normal_
     exponential_, cauchy_, geometric_ = sampling.exponential_, sampling.cauchy_, sampling.geometric_
     bernoulli_, random_ = sampling.bernoulli_, sampling.random_

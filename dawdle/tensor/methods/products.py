@@ -6,6 +6,7 @@ from dawdle.tensor import (
     attention,
     convolution,
     decompositions,
+    distances,
     einsum,
     gridsample,
     linalg,
@@ -26,6 +27,7 @@ class Products:
     addmm, addmv, addr, addbmm, baddbmm = (
         linalg.addmm, linalg.addmv, linalg.addr, linalg.addbmm, linalg.baddbmm
     )  # fmt: skip
+    dist = distances.dist
     einsum, tensordot = staticmethod(einsum.einsum), einsum.tensordot
     scaled_dot_product_attention = attention.scaled_dot_product_attention
     solve, triangular_solve, lstsq = solving.solve, solving.triangular_solve, matrices.lstsq

@@ -1,9 +1,12 @@
 """Products of matrices, contractions, attention."""
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from table import F, row, torch
 
+import dawdle
 from dawdle import Tensor, linalg
 
 row("matmul", lambda a, b: a @ b, np.matmul, lambda a, b: a @ b, shapes=(
@@ -93,3 +96,10 @@ row("attention groups", lambda q, k, v: q.scaled_dot_product_attention(k, v, ena
 row("attention mask", lambda q, k, v, m: q.scaled_dot_product_attention(k, v, attn_mask=m), None,
     lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, attn_mask=m), shapes=((*ATTEND[0], (5, 6)),
         ))  # fmt: skip
+ROWS_OF_VECTORS = (((4, 3), (5, 3)), ((2, 4, 3), (1, 5, 3)), ((2, 0), (3, 0)))
+for p in (2.0, 1.0, 0.0, 2.5, math.inf):
+    row(f"cdist p={p}", lambda a, b, p=p: dawdle.cdist(a, b, p), None, lambda a, b, p=p: torch.cdist(a, b, p),
+        shapes=ROWS_OF_VECTORS[:2], gradient=p > 0)
+row("cdist of nothing", dawdle.cdist, lambda a, b: np.zeros((2, 3), a.dtype), shapes=ROWS_OF_VECTORS[2:])
+row("dist", Tensor.dist, None, lambda a, b: a.dist(b), shapes=(((3, 4), (3, 4)), ((3, 4), (4,))))
+row("dist p=1", lambda a, b: a.dist(b, 1), None, lambda a, b: a.dist(b, 1), shapes=(((3, 4), (3, 4)),))

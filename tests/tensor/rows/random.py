@@ -35,3 +35,4 @@ row("bernoulli of 0 and 1", lambda x: (x > 0).float().bernoulli(), lambda x: (x 
 row("multinomial of one", lambda x: ((x >= x.max()) * 1.0).multinomial(1), lambda x: np.array([np.argmax(x)]),
     shapes=VECTOR, domain="distinct", gradient=False)  # fmt: skip
 row("dropout of none", lambda x: x.dropout(0.0), lambda x: x, lambda x: x, shapes=VECTOR)
+drawn("poisson", lambda: Tensor([0.0, 0.1, 2.0]).poisson())
