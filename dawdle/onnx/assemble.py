@@ -16,7 +16,7 @@ from dawdle.onnx.order import Names, check_extent, graph_names, key_of
 from dawdle.onnx.registry import DOMAINS, Node, find
 from dawdle.onnx.schema import NEWEST, alike, check_opsets, check_versions, faults, find_schema
 from dawdle.onnx.values import ELEMENT_TYPES, HostArray, Value, tensor_dtype
-from dawdle.onnx.weights import Files, from_array, package, read_tensor
+from dawdle.onnx.weights import Files, check_tensor, from_array, package, read_tensor
 from dawdle.tensor import Tensor
 
 CODES = {name: code for code, name in ELEMENT_TYPES.items()}
@@ -85,19 +85,28 @@ class Assembler:
         return steps
 
     def _constant(self, proto: Any) -> Cell:
+        try:
+            check_tensor(proto, self._files)
+        except ModelError as error:
+            self.faults.append(str(error))
         return Cell(partial(read_tensor, proto, self._files), True)
 
     def _sparse_constant(self, proto: Any) -> Cell:
         return Cell(partial(self._dense, proto), True)
 
     def _dense(self, proto: Any) -> Value:
-        numpy_helper = package().numpy_helper
-        values, indices = (numpy_helper.to_array(t) for t in (proto.values, proto.indices))
-        dense = np.zeros(tuple(proto.dims), values.dtype)
-        if indices.ndim == 2:
-            dense[tuple(indices.T)] = values
-        else:
-            dense.reshape(-1)[indices] = values
+        numpy_helper, name, shape = package().numpy_helper, proto.values.name, tuple(proto.dims)
+        try:
+            values, indices = (numpy_helper.to_array(t) for t in (proto.values, proto.indices))
+            dense = np.zeros(shape, values.dtype)
+            if len(indices) != len(values) or (indices < 0).any():
+                raise IndexError("there must be an index for each value, and none may be negative")
+            if indices.ndim == 2:
+                dense[tuple(indices.T)] = values
+            else:
+                dense.reshape(-1)[indices] = values
+        except (ValueError, TypeError, IndexError, MemoryError) as error:
+            raise ModelError(f"the sparse tensor {name!r} of shape {shape} is malformed: {error}") from None
         return from_array(dense)
 
     def _step(self, proto: Any, within: Within, before: Sequence[Step]) -> Step:

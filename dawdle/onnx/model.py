@@ -104,8 +104,8 @@ def load(source: Any, device: str | None = None, jit: bool = False) -> Model:
         data = memoryview(source)
         proto, files = _parse(onnx, data), Files(data, None)
     elif isinstance(source, (str, os.PathLike)):
-        path = Path(os.fspath(source))
-        if not path.is_file():
+        path = Path(os.fsdecode(source))
+        if not os.path.isfile(path):  # unlike the method of Path, False for names that no file can have
             raise ModelError(f"there is no model at {path}")
         data = mapped(path)
         proto, files = _parse(onnx, data), Files(data, path.parent)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,23 @@ from dawdle.dtype import BY_NAME, Array, bfloat16
 from dawdle.errors import ModelError, StateError
 from dawdle.formats.files import open_file, tensor_on
 from dawdle.onnx import wire
-from dawdle.onnx.values import ELEMENT_TYPES, HOST, HostArray, Value, numpy_dtype, on_host, tensor_dtype
+from dawdle.onnx.values import (
+    ELEMENT_TYPES,
+    HOST,
+    HostArray,
+    Value,
+    element_type,
+    numpy_dtype,
+    on_host,
+    tensor_dtype,
+)
 from dawdle.runtime.trace import recording
 from dawdle.tensor import Tensor
 
-PACKED = {"int4", "uint4", "float4_e2m1fn", "int2", "uint2"}  # several elements share a byte
+PACKED = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}  # bits: elements share a byte
+# the fields of a TensorProto for data that isn't raw
+TYPED = ("float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
+DIGITS = re.compile("[0-9]{1,20}")
 EXTERNAL = 1  # TensorProto.DataLocation
 BFLOAT16 = 16  # TensorProto.DataType
 
@@ -43,13 +56,22 @@ class Files:
             self._mapped[location] = mapped(self._path(location))
         return self._mapped[location]
 
+    def size(self, location: str) -> int:
+        """The number of bytes of a file, which isn't opened for it."""
+        known = self._mapped.get(location)
+        return self._path(location).stat().st_size if known is None else len(known)
+
     def _path(self, location: str) -> Path:
         if self._folder is None:
             raise ModelError(f"the model's weights lie in the file {location!r}; load the model by its path")
-        path = (self._folder / location).resolve()
-        if not path.is_relative_to(self._folder.resolve()):
+        try:
+            path = (self._folder / location).resolve()
+            inside, found = path.is_relative_to(self._folder.resolve()), path.is_file()
+        except (OSError, ValueError, RuntimeError) as error:  # too long, no name of a file, links in a circle
+            raise ModelError(f"the model's weights are said to lie in {location!r:.200}: {error}") from None
+        if not inside:
             raise ModelError(f"the model's weights are said to lie in {location!r}, outside of its folder")
-        if not path.is_file():
+        if not found:
             raise ModelError(f"the model's weights lie in {path}, which is missing")
         return path
 
@@ -62,44 +84,69 @@ def mapped(path: Path) -> memoryview:
         raise ModelError(str(error)) from None
 
 
+def check_tensor(proto: Any, files: Files) -> None:
+    """Raise ModelError where a TensorProto's data is missing or doesn't fill its shape. Nothing is read."""
+    name = ELEMENT_TYPES.get(proto.data_type)
+    shape = tuple(proto.dims)
+    if name is None:
+        raise ModelError(f"tensor {proto.name!r} has the unknown element type {proto.data_type}")
+    if any(n < 0 for n in shape):
+        raise ModelError(f"tensor {proto.name!r} is of the impossible shape {shape}")
+    count, given = math.prod(shape), len(proto.raw_data)
+    if proto.data_location == EXTERNAL:
+        _, start, end = _place(proto, files)
+        given = end - start
+    elif not given:
+        if count and not any(getattr(proto, field) for field in TYPED):
+            raise ModelError(f"tensor {proto.name!r} of dtype {name} and shape {shape} has no data")
+        return
+    if name == "string":
+        raise ModelError(f"tensor {proto.name!r} holds strings, which must not be raw data")
+    bits = PACKED.get(name) or 8 * numpy_dtype(proto.data_type).itemsize
+    wanted = -(-count * bits // 8)
+    if given != wanted:
+        raise ModelError(
+            f"tensor {proto.name!r} of dtype {name} and shape {shape} takes {wanted} bytes, but has {given}"
+        )
+
+
 def read_tensor(proto: Any, files: Files) -> Value:
     """A TensorProto as a value on the host; its bytes stay where they are if their dtype allows it.
 
     Raises ModelError where the data doesn't fill the shape.
     """
-    shape = tuple(proto.dims)
-    name = ELEMENT_TYPES.get(proto.data_type)
-    if name is None:
-        raise ModelError(f"tensor {proto.name!r} has the unknown element type {proto.data_type}")
+    check_tensor(proto, files)
     raw = _external(proto, files) if proto.data_location == EXTERNAL else proto.raw_data
-    if name in PACKED or not raw:
+    if element_type(proto.data_type) in PACKED or not raw:
         return _parsed(proto, raw)
     kind = tensor_dtype(proto.data_type)
     stored = numpy_dtype(proto.data_type) if kind is None else kind.storage
-    _check_bytes(proto.name, name, shape, len(raw), stored.itemsize)
-    array = np.frombuffer(raw, stored).reshape(shape)
+    array = np.frombuffer(raw, stored).reshape(tuple(proto.dims))
     return HostArray(array) if kind is None else _adopted(array, kind)
 
 
-def _check_bytes(name: str, dtype: str, shape: Sequence[int], given: int, itemsize: int) -> None:
-    wanted = int(np.prod(shape, dtype=np.int64)) * itemsize
-    if given != wanted:
-        raise ModelError(
-            f"tensor {name!r} of dtype {dtype} and shape {tuple(shape)} takes {wanted} bytes, but has {given}"
-        )
-
-
 def _external(proto: Any, files: Files) -> memoryview:
-    entries = {entry.key: entry.value for entry in proto.external_data}
-    data = files[entries.get("location", wire.SELF)]
-    numbers = {key: entries.get(key, "0") for key in ("offset", "length")}
-    if not all(text.isdecimal() for text in numbers.values()):
-        raise ModelError(f"tensor {proto.name!r} is said to lie at {numbers}, which are no numbers of bytes")
-    offset = int(numbers["offset"])
-    end = offset + int(numbers["length"]) if "length" in entries else len(data)
+    location, start, end = _place(proto, files)
+    data = files[location]
     if end > len(data):
-        raise ModelError(f"tensor {proto.name!r} ends at byte {end} of a file of {len(data)}: it is cut off")
-    return data[offset:end]
+        raise ModelError(f"the file {location!r} of weights has become shorter since the model was loaded")
+    return data[start:end]
+
+
+def _place(proto: Any, files: Files) -> tuple[str, int, int]:
+    """The file that a tensor's bytes lie in, and where they start and end."""
+    entries = {entry.key: entry.value for entry in proto.external_data}
+    location = entries.get("location", wire.SELF)
+    numbers = {key: entries.get(key, "0") for key in ("offset", "length")}
+    if not all(DIGITS.fullmatch(text) for text in numbers.values()):
+        raise ModelError(f"tensor {proto.name!r} is said to lie at {numbers}, which are no numbers of bytes")
+    size, offset = files.size(location), int(numbers["offset"])
+    end = offset + int(numbers["length"]) if "length" in entries else size
+    if not offset <= end <= size:
+        raise ModelError(
+            f"tensor {proto.name!r} takes bytes {offset} to {end} of a file of {size}: it is cut off"
+        )
+    return location, offset, end
 
 
 def _parsed(proto: Any, raw: Any) -> Value:
