@@ -137,10 +137,10 @@ PLACES: list[tuple[str, dict[str, str], str]] = [
 ]
 
 
-@pytest.mark.parametrize("location, entries, words", PLACES, ids=[f"{p[0]!r:.20}-{p[1]!s:.20}" for p in PLACES])
-def test_external_data(location: str, entries: dict[str, str], words: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("place, entries, words", PLACES, ids=[f"{p[0]!r:.20}-{p[1]!s:.20}" for p in PLACES])
+def test_external_data(place: str, entries: dict[str, str], words: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=words):
-        weighty(tmp_path, location, {}, **entries)
+        weighty(tmp_path, place, {}, **entries)
 
 
 @pytest.mark.parametrize("dims", [[-300, -40], [-1, 40], [2**40, 2**40], [2**63 - 1], [41]])
