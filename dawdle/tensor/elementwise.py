@@ -362,9 +362,16 @@ def where_method(x: Tensor, condition: Operand, other: Operand) -> Tensor:
     return where(mask, x, other)
 
 
+def written(x: Tensor, value: Operand, shape: tuple[int, ...] = ()) -> Tensor:
+    """What is to be written into ``x``, in its dtype; a number fills ``shape``."""
+    if is_scalar(value):
+        return constant(x, number_of(value), shape=shape)
+    return cast(coerce(x, value), x.lazy.dtype)
+
+
 def masked_fill(x: Tensor, mask: Operand, value: Scalar | Tensor) -> Tensor:
     """``x`` with ``value`` where ``mask`` holds, in the dtype of ``x``."""
-    return cast(where(coerce(x, mask), value, x), x.lazy.dtype)
+    return where(coerce(x, mask), written(x, value), x)
 
 
 # ---- rounding

@@ -25,7 +25,6 @@ from dawdle.tensor.core import (
     constant,
     expand_to,
     fits,
-    is_scalar,
 )
 
 if TYPE_CHECKING:
@@ -285,7 +284,7 @@ def setitem(x: Tensor, key: Any, value: Operand) -> None:
 
 def replaced(x: Tensor, key: Any, value: Operand) -> Tensor:
     """What ``x`` becomes by ``x[key] = value``."""
-    y = constant(x, value, shape=()) if is_scalar(value) else cast(coerce(x, value), x.lazy.dtype)  # type: ignore[arg-type]
+    y = ew.written(x, value)
     if y.lazy.device != x.lazy.device:
         y = y.to(x.lazy.device)
     mask = _whole_mask(x, key)

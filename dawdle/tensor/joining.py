@@ -27,7 +27,7 @@ from dawdle.tensor.core import (
     same,
     tensors_of,
 )
-from dawdle.tensor.movement import contiguous, squeeze, unsqueeze
+from dawdle.tensor.movement import contiguous, dimension, squeeze, unsqueeze
 from dawdle.tensor.reduce import positions
 
 if TYPE_CHECKING:
@@ -115,12 +115,12 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
     listed.
     """
     shape = x.lazy.shape
-    axis = axis_of(dim, len(shape), "split", shape)
+    axis = dimension(x, dim, "split")
     n = shape[axis]
     if isinstance(split_size, int):
-        if split_size <= 0:
+        if split_size < min(n, 1):
             raise ShapeError(f"split: the size must be positive, got {split_size}")
-        sizes = [min(split_size, n - i) for i in range(0, n, split_size)] or [0]
+        sizes = [min(split_size, n - i) for i in range(0, n, split_size or 1)] or [0]
     else:
         sizes = list(split_size)
         if sum(sizes) != n or min(sizes, default=0) < 0:
@@ -136,11 +136,11 @@ def split(x: Tensor, split_size: int | Sequence[int], dim: int = 0) -> tuple[Ten
 
 @dims
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """At most ``chunks`` parts along ``dim``, equal but for the last."""
+    """At most ``chunks`` parts along ``dim``, equal but for the last; so many where there are no elements."""
     if chunks <= 0:
         raise ShapeError(f"chunk: the number of chunks must be positive, got {chunks}")
-    n = x.lazy.shape[axis_of(dim, len(x.lazy.shape), "chunk", x.lazy.shape)]
-    out: tuple[Tensor, ...] = split(x, max(-(-n // chunks), 1), dim)
+    n = x.lazy.shape[dimension(x, dim, "chunk")]
+    out: tuple[Tensor, ...] = split(x, -(-n // chunks) or [0] * chunks, dim)
     return out
 
 
@@ -149,9 +149,8 @@ def tensor_split(x: Tensor, indices_or_sections: int | Sequence[int], dim: int =
     """Parts along ``dim``: so many, the first ones larger by 1 if need be, or cut before each index, as
     NumPy's ``array_split``.
     """
-    shape = x.lazy.shape
-    axis = axis_of(dim, len(shape), "tensor_split", shape)
-    n = shape[axis] if shape else 0
+    axis = dimension(x, dim, "tensor_split")
+    n = x.lazy.shape[axis]
     if isinstance(indices_or_sections, int):
         if indices_or_sections <= 0:
             raise ShapeError(f"tensor_split: the number of parts must be positive, got {indices_or_sections}")
@@ -190,11 +189,8 @@ dsplit = _split_along("dsplit", lambda n: 2, 3)
 @dims
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """The slices along ``dim``, without it."""
-    shape = x.lazy.shape
-    axis = axis_of(dim, len(shape), "unbind", shape)
-    if not shape:
-        raise ShapeError("unbind: a 0-dimensional tensor has no slices")
-    return tuple(squeeze(part, axis) for part in split(x, 1, axis)) if shape[axis] else ()
+    axis = dimension(x, dim, "unbind")
+    return tuple(squeeze(part, axis) for part in split(x, 1, axis)) if x.lazy.shape[axis] else ()
 
 
 # ---- dimensions put in front and behind

@@ -21,6 +21,7 @@ from dawdle.tensor.core import (
     constant,
     dims,
     expand_to,
+    same,
     shape_args,
 )
 
@@ -43,6 +44,14 @@ def shaped(name: str) -> Callable[[F], F]:
         return wrapper  # type: ignore[return-value]
 
     return decorate
+
+
+def dimension(x: Tensor, dim: int, what: str) -> int:
+    """``dim`` counted from the front. Raises ShapeError for a 0-dimensional tensor too: it has no slices."""
+    shape = x.lazy.shape
+    if not shape:
+        raise ShapeError(f"{what}: a 0-dimensional tensor has no slices; reshape it to (1,)")
+    return axis_of(dim, len(shape), what, shape)
 
 
 @shaped("shape")
@@ -78,7 +87,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """Dimension ``dim`` split into ``sizes``, of which one may be -1."""
     shape = x.lazy.shape
-    axis = axis_of(dim, len(shape), "unflatten", shape)
+    axis = dimension(x, dim, "unflatten")
     part = list(sizes)
     if part.count(-1) == 1:
         part[part.index(-1)] = shape[axis] // max(math.prod(n for n in part if n != -1), 1)
@@ -144,6 +153,8 @@ def movedim(x: Tensor, source: int | Sequence[int], destination: int | Sequence[
     )
     if len(set(axes)) != len(axes) or len(set(places)) != len(places) or len(axes) != len(places):
         raise ShapeError(f"movedim: {source} and {destination} must be as many dimensions, each named once")
+    if not shape:
+        return same(x)
     order = [i for i in range(len(shape)) if i not in axes]
     for place, axis in sorted(zip(places, axes, strict=True)):
         order.insert(place, axis)

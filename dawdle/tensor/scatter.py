@@ -29,7 +29,7 @@ from dawdle.tensor.core import (
 )
 from dawdle.tensor.indexing import checked, getitem, index_tensor, numbered, replaced
 from dawdle.tensor.joining import atleast_1d
-from dawdle.tensor.movement import diagonal
+from dawdle.tensor.movement import diagonal, dimension
 
 if TYPE_CHECKING:
     from dawdle.tensor import Tensor
@@ -56,13 +56,6 @@ def _trimmed(x: Tensor, shape: Shape, axis: int, what: str) -> Tensor:
 
 def _flat(x: Tensor) -> Tensor:
     return apply(Op.RESHAPE, (x.lazy.size,), x)
-
-
-def _values(x: Tensor, value: Operand, shape: Shape) -> Tensor:
-    """What is to be written into ``x``, in its dtype; a number fills ``shape``."""
-    if is_scalar(value):
-        return constant(x, value, shape=shape)  # type: ignore[arg-type]
-    return cast(coerce(x, value), x.lazy.dtype)
 
 
 # ---- reading
@@ -100,7 +93,7 @@ def take_along_dim(x: Tensor, index: Operand, dim: int | None = None) -> Tensor:
         raise ShapeError(
             f"take_along_dim: an index of shape {index.lazy.shape} needs as many dimensions as {x.lazy.shape}"
         )
-    axis = axis_of(dim, len(x.lazy.shape), "take_along_dim", x.lazy.shape)
+    axis = dimension(x, dim, "take_along_dim")
     ones = [s[:axis] + (1,) + s[axis + 1 :] for s in (x.lazy.shape, index.lazy.shape)]
     common = broadcast_shape("take_along_dim", *ones)
     wide = [expand_to(t, common[:axis] + (t.lazy.shape[axis],) + common[axis + 1 :]) for t in (x, index)]
@@ -140,7 +133,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 @dims
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """``length`` slices from ``start`` on along ``dim``; a negative ``start`` counts from the end."""
-    axis = axis_of(dim, len(x.lazy.shape), "narrow", x.lazy.shape)
+    axis = dimension(x, dim, "narrow")
     n = x.lazy.shape[axis]
     first = start + n if start < 0 else start
     if not 0 <= first <= first + length <= n:
@@ -163,12 +156,12 @@ def masked_scatter(x: Tensor, mask: Operand, source: Operand) -> Tensor:
     mask = coerce(x, mask)
     shape = broadcast_shape("masked_scatter", x.lazy.shape, mask.lazy.shape)
     x, mask = expand_to(x, shape), expand_to(mask, shape)
-    values = _flat(_values(x, source, (x.lazy.size,)))
+    values = _flat(ew.written(x, source, (x.lazy.size,)))
     if not x.lazy.size:
         return x
     count = apply(Op.SCAN, (Op.ADD, 0), cast(_flat(mask), int64))
-    places = ew.maximum(ew.sub(count, 1), 0)  # before the first element nothing is taken
-    drawn = apply(Op.RESHAPE, shape, getitem(values, places))
+    # in front of the elements stands what nothing takes: before the first place the count is 0
+    drawn = apply(Op.RESHAPE, shape, getitem(apply(Op.PAD, ((1, 0, 0),), values), count))
     return ew.where(mask, drawn, x)
 
 
@@ -202,6 +195,13 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
 # ---- writing
 
 
+def _combined(how: Op | None, axis: int, x: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    """A SCATTER into ``x``. The sum of bools is whether one of them holds, as for ``+``."""
+    if how is Op.ADD and x.lazy.dtype.is_bool:
+        how = Op.MAX
+    return apply(Op.SCATTER, (axis, how), x, places, values)
+
+
 def _scatter(x: Tensor, dim: int, index: Operand, src: Operand, how: Op | None, what: str) -> Tensor:
     _integers(index, what)
     shape = x.lazy.shape
@@ -209,9 +209,9 @@ def _scatter(x: Tensor, dim: int, index: Operand, src: Operand, how: Op | None, 
     axis = axis_of(dim, len(wide.lazy.shape), what, shape)
     places = atleast_1d(index_tensor(wide, index, axis, what))
     area = places.lazy.shape
-    y = _trimmed(atleast_1d(_values(x, src, area)), area, -1, what)
+    y = _trimmed(atleast_1d(ew.written(x, src, area)), area, -1, what)
     inner = _trimmed(wide, area, axis, what)
-    out = apply(Op.SCATTER, (axis, how), inner, places, y)
+    out = _combined(how, axis, inner, places, y)
     if out.lazy.shape != wide.lazy.shape:
         out = replaced(wide, tuple(slice(0, n) for n in out.lazy.shape), out)
     return apply(Op.RESHAPE, shape, out) if out.lazy.shape != shape else out
@@ -266,7 +266,7 @@ def _reduced(
     x: Tensor, dim: int, index: Operand, src: Operand, reduce: str, include_self: bool, what: str
 ) -> Tensor:
     if reduce == "amin":
-        mirrored = ew.reversed_order(_values(x, src, ()))
+        mirrored = ew.reversed_order(ew.written(x, src, ()))
         out = _reduced(ew.reversed_order(x), dim, index, mirrored, "amax", include_self, what)
         return ew.reversed_order(out)
     if reduce not in COMBINED:
@@ -291,7 +291,7 @@ def _spread(x: Tensor, dim: int, index: Operand, source: Operand, what: str) -> 
     places = index_tensor(x, _line(index, what), axis, what)
     area = list(x.lazy.shape)
     area[axis : axis + 1] = [places.lazy.size]
-    values = _values(x, source, tuple(area))
+    values = ew.written(x, source, tuple(area))
     if values.lazy.shape != tuple(area):
         if broadcast_shape(what, values.lazy.shape, tuple(area)) != tuple(area):
             words = f"a source of shape {values.lazy.shape} for slices of shape {tuple(area)}"
@@ -306,7 +306,7 @@ def _sliced(
     if not x.lazy.shape:
         return apply(Op.RESHAPE, (), _sliced(atleast_1d(x), dim, index, source, how, what))
     axis, places, values = _spread(x, dim, index, source, what)
-    return apply(Op.SCATTER, (axis, how), x, places, values)
+    return _combined(how, axis, x, places, values)
 
 
 @dims
@@ -347,8 +347,8 @@ def index_put(
     if not accumulate:
         return replaced(x, key, values)
     places = getitem(numbered(x), key)
-    values = expand_to(_values(x, values, places.lazy.shape), places.lazy.shape)
-    out = apply(Op.SCATTER, (0, Op.ADD), *map(_flat, (x, places, values)))
+    values = expand_to(ew.written(x, values, places.lazy.shape), places.lazy.shape)
+    out = _combined(Op.ADD, 0, *map(_flat, (x, places, values)))
     return apply(Op.RESHAPE, x.lazy.shape, out)
 
 
@@ -356,9 +356,9 @@ def put(x: Tensor, index: Operand, source: Operand, accumulate: bool = False) ->
     """``x`` with the elements of ``source`` at places in the flattened tensor."""
     _integers(index, "put")
     places = index_tensor(_flat(x), index, 0, "put")
-    values = _flat(_values(x, source, places.lazy.shape))
+    values = _flat(ew.written(x, source, places.lazy.shape))
     how = Op.ADD if accumulate else None
-    return apply(Op.RESHAPE, x.lazy.shape, apply(Op.SCATTER, (0, how), _flat(x), _flat(places), values))
+    return apply(Op.RESHAPE, x.lazy.shape, _combined(how, 0, _flat(x), _flat(places), values))
 
 
 # ---- parts replaced
@@ -384,7 +384,7 @@ def slice_scatter(
 def diagonal_scatter(x: Tensor, src: Operand, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``x`` with ``src`` in place of ``x.diagonal(offset, dim1, dim2)``."""
     places: Tensor = diagonal(numbered(x), offset, dim1, dim2)
-    values = _values(x, src, places.lazy.shape)
+    values = ew.written(x, src, places.lazy.shape)
     if values.lazy.shape != places.lazy.shape:
         raise ShapeError(
             f"diagonal_scatter: a source of shape {values.lazy.shape} for a diagonal of shape "
@@ -396,7 +396,7 @@ def diagonal_scatter(x: Tensor, src: Operand, offset: int = 0, dim1: int = 0, di
 
 def fill(x: Tensor, value: Scalar | Tensor) -> Tensor:
     """Every element replaced by ``value``."""
-    return expand_to(_values(x, value, ()), x.lazy.shape)
+    return expand_to(ew.written(x, value, ()), x.lazy.shape)
 
 
 def zero_(x: Tensor) -> Tensor:

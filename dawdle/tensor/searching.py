@@ -19,7 +19,6 @@ from dawdle.tensor import elementwise as ew
 from dawdle.tensor.core import (
     Operand,
     apply,
-    axis_of,
     cast,
     coerce,
     constant,
@@ -30,6 +29,7 @@ from dawdle.tensor.core import (
 )
 from dawdle.tensor.extrema import amax, amin
 from dawdle.tensor.joining import cat
+from dawdle.tensor.movement import dimension
 from dawdle.tensor.sorting import ordered
 
 if TYPE_CHECKING:
@@ -165,7 +165,7 @@ def unique(
     occurs: a tuple then. NaNs are all different. Found on the host, at once; raises JitError in a jitted
     function, for the number of elements depends on the data.
     """
-    axis = None if dim is None else axis_of(dim, len(x.lazy.shape), "unique", x.lazy.shape)
+    axis = None if dim is None else dimension(x, dim, "unique")
     found = np.unique(x.numpy(), return_inverse=True, return_counts=True, axis=axis, equal_nan=False)
     inverse = found[1].reshape(x.lazy.shape if axis is None else -1)
     return _with_extras(x, found[0], inverse if return_inverse else None, found[2] if return_counts else None)
@@ -180,7 +180,7 @@ def unique_consecutive(
     """
     array = x.numpy()
     shape = x.lazy.shape
-    axis = 0 if dim is None else axis_of(dim, len(shape), "unique_consecutive", shape)
+    axis = 0 if dim is None else dimension(x, dim, "unique_consecutive")
     along = array.reshape(-1) if dim is None else np.moveaxis(array, axis, 0)
     n = along.shape[0]
     rows = along.reshape(n, math.prod(along.shape[1:]))

@@ -137,6 +137,14 @@ row("one_hot inferred", lambda i: i.one_hot(), lambda i: np.eye(i.max() + 1, dty
 
 # ---- writing
 
+row("masked_fill keeps integers exact", lambda a: (a + 2**60).masked_fill(a > 2, 1.5),
+    lambda a: np.where(a > 2, 1, a + 2**60), shapes=(((3, 4),),), domain="int", gradient=False)  # fmt: skip
+row("masked_scatter of nothing", lambda a: a.masked_scatter(Tensor([False]), Tensor([])), lambda a: a,
+    shapes=(((3,),),))  # fmt: skip
+for name in ("scatter_add", "index_add"):
+    row(f"{name} of bools", lambda a, b, f=name: getattr(a, f)(0, Tensor([1, 0, 1]), b), None,
+        lambda a, b, f=name: getattr(a, f)(0, torch.tensor([1, 0, 1]), b),
+        shapes=(((4,), (3,)),), domain="bits", gradient=False)  # fmt: skip
 PLACED = (((3, 4), (3, 2), (3, 2)), ((3, 4), (2, 3), (2, 3)), ((3, 4), (3, 0), (3, 0)),
     ((3, 4), (5, 4), (5, 4)))
 TRIPLE = ("normal", "count", "normal")
