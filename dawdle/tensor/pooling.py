@@ -193,8 +193,8 @@ def lp_pool(
     ceil_mode: bool = False,
 ) -> Tensor:
     """(sum of x^p)^(1/p) over each window for p = ``norm_type``; a partial window of ``ceil_mode`` counts as
-    a full one with the same mean. For infinity, the greatest magnitude. Raises ShapeError for windows that
-    don't fit.
+    a full one with the same mean. For infinity, the greatest magnitude. A window whose sum is 0 has no
+    gradient. Raises ShapeError for windows that don't fit.
     """
     if norm_type == math.inf:
         greatest: Tensor = max_pool(ew.absolute(x), n, kernel_size, stride, ceil_mode=ceil_mode)
@@ -202,8 +202,8 @@ def lp_pool(
     if not norm_type:
         raise ArgumentError("lp_pool: norm_type is the exponent of a norm, which can't be 0")
     w = _pool(x, n, "lp_pool", kernel_size, stride, 0, 1, ceil_mode)
-    powers = means(x ** float(norm_type), w, w.counts(True))
-    return (powers * math.prod(w.kernel)) ** (1.0 / norm_type)
+    total = means(x ** float(norm_type), w, w.counts(True)) * math.prod(w.kernel)
+    return ew.where(ew.eq(total, 0.0), 0.0, total) ** (1.0 / norm_type)
 
 
 # ---- pools of a given number of places

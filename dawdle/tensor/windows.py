@@ -176,15 +176,15 @@ def windows(
     span = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     pads = paddings(padding, n, span)
     room = [size + low + high for size, (low, high) in zip(sizes, pads, strict=True)]
-    if any(s > r for s, r in zip(span, room, strict=True)):
-        raise ShapeError(
-            f"{what}: a window spanning {tuple(span)} is larger than the padded input {tuple(room)} "
-            f"(input {shape}); pad more or use a smaller kernel"
-        )
     extra = [0] * n
     if ceil_mode:
         rows = zip(sizes, pads, span, strides, strict=True)
         extra = [_partial(size, p, s, step) for size, p, s, step in rows]
+    if any(s > r + more for s, r, more in zip(span, room, extra, strict=True)):
+        raise ShapeError(
+            f"{what}: a window spanning {tuple(span)} is larger than the padded input {tuple(room)} "
+            f"(input {shape}); pad more or use a smaller kernel"
+        )
     return Windows(sizes, kernel, strides, dilations, tuple(pads), tuple(extra))
 
 

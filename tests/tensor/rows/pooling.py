@@ -41,6 +41,10 @@ for n, shape in SHAPES.items():
         pooled(n, "adaptive_avg_pool", shapes, output_size=size)
         pooled(n, "adaptive_max_pool", shapes, output_size=size)
         pooled(n, "adaptive_max_pool", shapes, "ties", output_size=size, return_indices=True)
+# windows of zeros, and one window larger than the input
+pooled(1, "lp_pool", for_rows((1, 2, 3)), "ties", norm_type=2.0, kernel_size=1)
+for name in ("max_pool", "avg_pool"):
+    pooled(2, name, for_rows((1, 2, 1, 4)), kernel_size=2, stride=(3, 1), ceil_mode=True)
 for n in (2, 3):
     pooled(n, "avg_pool", for_rows(SHAPES[n]), kernel_size=3, stride=2, padding=1, divisor_override=5)
     pooled(n, "adaptive_avg_pool", for_rows(SHAPES[n]), output_size=(None, 2, 3)[:n])
