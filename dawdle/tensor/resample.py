@@ -300,6 +300,8 @@ def interpolate(
         factors = [None] * n if recompute_scale_factor else [float(f) for f in given]  # type: ignore[misc]
     if min(counts, default=1) < 1 or 0 in shape[2:]:
         raise ShapeError(f"interpolate: sizes {tuple(shape[2:])} to {tuple(counts)}; all must be positive")
+    if antialias:  # PyTorch leaves a dimension as it is whose size stays
+        factors = [None if s == c else f for s, c, f in zip(shape[2:], counts, factors, strict=True)]
     axes = [Axis(s, c, f) for s, c, f in zip(shape[2:], counts, factors, strict=True)]
     if mode == "area":
         return area(x, counts)
