@@ -207,9 +207,11 @@ def _quantiles(x: Tensor, q: Operand, last: Tensor, interpolation: str) -> Tenso
 
     if above is None or weight is None:
         return at(below)
-    low = at(below)
-    between = ew.add(low, ew.mul(ew.sub(at(above), low), weight))
-    return ew.where(ew.eq(below, above), low, between)  # an infinity less itself is NaN
+    low, high = at(below), at(above)
+    between = ew.add(low, ew.mul(ew.sub(high, low), weight))
+    # an infinity less itself is NaN, and from minus infinity nothing finite leads on
+    stays = ew.bitand(ew.eq(low, -math.inf), ew.lt(high, math.inf))
+    return ew.where(ew.bitor(ew.eq(below, above), stays), low, between)
 
 
 Places = tuple["Tensor", "Tensor | None", "Tensor | float | None"]
@@ -230,7 +232,7 @@ def cov(
     x: Tensor, *, correction: float = 1, fweights: Operand | None = None, aweights: Operand | None = None
 ) -> Tensor:
     """The covariances of the rows of ``x`` (variables, observations), of which ``fweights`` says how often
-    each counts and ``aweights`` how much. A vector is one variable, of which the result is the variance.
+    each counts and ``aweights`` how much. Of one variable, in a vector or a row, the variance: a number.
 
     The divisor is the total weight less ``correction`` (with ``aweights``, that times their mean). Raises
     ShapeError for more than two dimensions.
@@ -254,7 +256,7 @@ def cov(
             taken = ew.div(ew.mul(ew.mul(weights, coerce(rows, aweights)).sum(), float(correction)), total)
         out = ew.div(product, ew.maximum(ew.sub(total, taken), 0.0))
     out = cast(out, to_float(x).lazy.dtype)
-    return out if len(shape) == 2 else apply(Op.RESHAPE, (), out)
+    return apply(Op.RESHAPE, (), out) if out.lazy.size == 1 else out
 
 
 def _weights(rows: Tensor, fweights: Operand | None, aweights: Operand | None) -> Tensor | None:

@@ -62,13 +62,14 @@ row("int quantile", lambda a: a.quantile(0.5, 1), lambda a: np.quantile(a, 0.5, 
 
 # ---- covariances
 
-row("cov", lambda a: a.cov(), None, lambda a: a.cov(), shapes=(((3, 5),), ((5,),)))
+row("cov", lambda a: a.cov(), None, lambda a: a.cov(), shapes=(((3, 5),), ((5,),), ((1, 5),)))
 row("cov uncorrected", lambda a: a.cov(correction=0), None, lambda a: a.cov(correction=0),
     shapes=(((3, 5),),))
 row("cov weighted", lambda a, f, w: a.cov(fweights=f + 1, aweights=w), None,
     lambda a, f, w: a.cov(fweights=f + 1, aweights=w), shapes=(((3, 5), (5,), (5,)),),
     domain=("normal", "count", "positive"), gradient=False)
-row("corrcoef", lambda a: a.corrcoef(), None, lambda a: a.corrcoef(), shapes=(((3, 5),), ((5,),)),
+row("corrcoef", lambda a: a.corrcoef(), None, lambda a: a.corrcoef(),
+    shapes=(((3, 5),), ((5,),), ((1, 5),)),
     gradient=False)
 
 # ---- searching and counting
