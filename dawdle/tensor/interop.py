@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from dawdle.runtime.executor import realize as realize_buffers
 from dawdle.runtime.executor import realize_later
 from dawdle.runtime.trace import is_tracing, note_read
 from dawdle.tensor.autograd import record
-from dawdle.tensor.core import apply, cast, fitting
+from dawdle.tensor.core import apply, cast, fitting, is_scalar, number_of
 from dawdle.tensor.dlpack import HOST, exported, imported
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class HostData:
 
 
 def _first_leaf(data: Any) -> Any:
-    while isinstance(data, (list, tuple)) and data:
+    while isinstance(data, (list, tuple, range)) and data:
         data = data[0]
     return data
 
@@ -69,15 +70,20 @@ def _of_array(array: Array, weak: bool = False) -> HostData:
     return HostData(array, to_dtype(array.dtype), weak)
 
 
-def _of_list(data: list[Any] | tuple[Any, ...]) -> HostData:
+def _of_list(data: Sequence[Any]) -> HostData:
+    """Tensors beside numbers give the dtype that they have together."""
     leaf = _first_leaf(data)
-    if hasattr(leaf, "lazy"):
-        data = [t.numpy() if hasattr(t, "lazy") else t for t in data]
+    tensors = [t for t in data if hasattr(t, "lazy")]
     try:
-        array = np.array(data)
+        array = np.array([t.numpy() if hasattr(t, "lazy") else t for t in data] if tensors else data)
     except ValueError:
         raise ShapeError("a nested list must be regular: its rows have different lengths") from None
-    weak = isinstance(leaf, (bool, int, float, list, tuple)) and not isinstance(leaf, np.generic)
+    if tensors and len(tensors) < len(data) and all(hasattr(t, "lazy") or is_scalar(t) for t in data):
+        kind = functools.reduce(dt.promote, [t.lazy.dtype for t in tensors])
+        for number in data:
+            kind = kind if hasattr(number, "lazy") else dt.promote_scalar(kind, number_of(number))
+        return HostData(to_storage(array.astype(kind.compute), kind), kind)
+    weak = isinstance(leaf, (bool, int, float, list, tuple, range)) and not isinstance(leaf, np.generic)
     if weak and (array.dtype == object or (array.dtype.kind == "f" and (array >= 2.0**63).any())):
         array = _of_integers(np.array(data, object), array)
     return _of_array(array, weak)
@@ -111,7 +117,7 @@ def host_data(data: Any) -> HostData:
         return _of_array(np.asarray(data))
     if isinstance(data, (bool, int, float)):
         return _of_number(data)
-    if isinstance(data, (list, tuple)):
+    if isinstance(data, (list, tuple, range)):
         return _of_list(data)
     if hasattr(data, "__dlpack__"):
         try:

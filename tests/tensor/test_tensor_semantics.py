@@ -59,6 +59,9 @@ def test_creation_with_dtype_and_from_tensors():
     check(Tensor([1.7, -2.2], dtype="int32"), [1, -2], "int32")
     check(Tensor(Tensor([1, 2]), dtype=dawdle.float32), [1, 2], "float32")
     check(Tensor([Tensor([1.0, 2.0]), Tensor([3.0, 4.0])]), [[1, 2], [3, 4]], "float32")
+    check(Tensor([Tensor(1.0), 2.5]), [1, 2.5], "float32")
+    check(Tensor([2, Tensor(1.0, dtype="bfloat16")]), [2, 1], "bfloat16")
+    check(Tensor([range(2), range(2, 4)]), [[0, 1], [2, 3]], "int64")
     check(Tensor(0.1, dtype="float64"), 0.1, "float64")
     assert Tensor([1.0], requires_grad=True).requires_grad
 
