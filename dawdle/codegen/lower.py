@@ -128,7 +128,10 @@ class _Lowering:
         if node.op is Op.CONST:
             return const(node.arg, node.dtype)
         if node.op is Op.IOTA:
-            return index[0] if node.dtype == expr.INDEX else alu(Op.CAST, index[0], dtype=node.dtype)
+            place = index[0]
+            if place.op is X.LOAD and valid is not None:  # a load is taken to be masked, and this one isn't
+                place = alu(Op.WHERE, valid, place, const(0))
+            return place if node.dtype == expr.INDEX else alu(Op.CAST, place, dtype=node.dtype)
         waiting.append((key, RULES[node.op](self, node, index, valid)))
         return None
 

@@ -12,7 +12,7 @@ from dawdle.codegen.lower import lower
 from dawdle.codegen.recipes import cpu
 from dawdle.codegen.target import Target
 from dawdle.codegen.verify import brief, verify_kernel, verify_loops
-from dawdle.dtype import bool_, float32, int32
+from dawdle.dtype import bool_, float32, int32, int64
 from dawdle.errors import VerifyError
 from dawdle.lazy import build
 from dawdle.lazy.interpret import evaluate
@@ -234,3 +234,12 @@ def test_every_stage_computes_what_the_graph_means(name):
         buffers["out0"] = np.full(node.size, np.nan, np.float32)
         execute(buffers)
         np.testing.assert_allclose(buffers["out0"].reshape(node.shape), expected, rtol=2e-5, atol=1e-6)
+
+
+def test_numbers_gathered_out_of_range_are_zero():
+    places = np.array([-1, 0, 3, 4, 2])
+    index = build.buffer(_Array(places), (5,), int64, "CPU")
+    node = build.gather(build.iota(4, int64, "CPU"), index, 0)
+    buffers = {"in0": places, "out0": np.full(5, 9)}
+    run_kernel(lower(Group((node,), (index,), (5,))), buffers)
+    np.testing.assert_array_equal(buffers["out0"], [0, 0, 3, 0, 2])
