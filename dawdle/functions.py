@@ -189,6 +189,7 @@ eq = elementwise(Tensor.eq)
 equal = function(Tensor.equal)
 erf = function(Tensor.erf)
 erfc = function(Tensor.erfc)
+erfinv = function(Tensor.erfinv)
 exp = function(Tensor.exp)
 exp2 = function(Tensor.exp2)
 expand = function(Tensor.expand)
@@ -286,6 +287,7 @@ mul = elementwise(Tensor.mul)
 multinomial = function(Tensor.multinomial)
 multiply = elementwise(Tensor.multiply)
 mv = function(Tensor.mv)
+mvlgamma = function(Tensor.mvlgamma)
 nan_to_num = function(Tensor.nan_to_num)
 nanmean = function(Tensor.nanmean)
 nanmedian = function(Tensor.nanmedian)
@@ -295,6 +297,7 @@ narrow = function(Tensor.narrow)
 ne = elementwise(Tensor.ne)
 neg = function(Tensor.neg)
 negative = function(Tensor.negative)
+nextafter = elementwise(Tensor.nextafter)
 nonzero = function(Tensor.nonzero)
 norm = function(Tensor.norm)
 normal = Tensor.normal
@@ -327,6 +330,7 @@ rearrange = function(Tensor.rearrange)
 reciprocal = function(Tensor.reciprocal)
 relu = function(Tensor.relu)
 remainder = elementwise(Tensor.remainder)
+renorm = function(Tensor.renorm)
 repeat = function(Tensor.repeat)
 repeat_interleave = function(Tensor.repeat_interleave)
 reshape = function(Tensor.reshape)
@@ -356,6 +360,7 @@ softmax = function(Tensor.softmax)
 solve = function(Tensor.solve)
 sort = function(Tensor.sort)
 split = function(Tensor.split)
+split_with_sizes = function(Tensor.split_with_sizes)
 sqrt = function(Tensor.sqrt)
 square = function(Tensor.square)
 squeeze = function(Tensor.squeeze)
@@ -400,6 +405,7 @@ vecdot = function(Tensor.vecdot)
 vsplit = function(Tensor.vsplit)
 xlogy = elementwise(Tensor.xlogy)
 zeros_like = function(Tensor.zeros_like)
+row_stack, trapz = vstack, trapezoid
 
 # fmt: off
 __all__ = [  # noqa: RUF022
@@ -416,28 +422,29 @@ __all__ = [  # noqa: RUF022
     "cosine_similarity", "count_nonzero", "cov", "cross", "cummax", "cummin", "cumprod", "cumsum",
     "cumulative_trapezoid", "deg2rad", "det", "diag", "diag_embed", "diagflat", "diagonal",
     "diagonal_scatter", "diff", "digamma", "dist", "div", "divide", "dot", "dropout", "dsplit", "dstack",
-    "empty_like", "eq", "equal", "erf", "erfc", "exp", "exp2", "expand", "expm1", "fill", "fix", "flatten",
-    "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frac",
-    "frexp", "full_like", "gather", "gcd", "ge", "ger", "greater", "greater_equal", "gt", "hardshrink",
-    "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot", "index_add", "index_copy", "index_fill",
-    "index_put", "index_reduce", "index_select", "inner", "inverse", "isclose", "isfinite", "isin", "isinf",
-    "isnan", "isneginf", "isposinf", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp", "less", "less_equal",
-    "lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2", "logcumsumexp",
-    "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace", "logsumexp",
-    "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power", "matrix_rank", "max",
-    "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid", "min", "minimum", "mm",
-    "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv", "nan_to_num", "nanmean",
-    "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg", "negative", "nonzero", "norm", "normal",
-    "not_equal", "numel", "one_hot", "ones_like", "outer", "pad", "pairwise_distance", "pdist", "permute",
-    "pinverse", "pixel_shuffle", "pixel_unshuffle", "poisson", "positive", "pow", "prod", "put", "qr",
-    "quantile", "rad2deg", "rand_like", "randint_like", "randn_like", "randperm", "ravel", "rearrange",
-    "reciprocal", "relu", "remainder", "repeat", "repeat_interleave", "reshape", "rms_norm", "roll", "rot90",
-    "round", "rrelu", "rsqrt", "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select",
-    "select_scatter", "selu", "sgn", "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter",
-    "slogdet", "softmax", "solve", "sort", "split", "sqrt", "square", "squeeze", "std", "std_mean", "sub",
-    "subtract", "sum", "svd", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh",
-    "tensor_split", "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "triangular_solve",
-    "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten", "uniform",
+    "empty_like", "eq", "equal", "erf", "erfc", "erfinv", "exp", "exp2", "expand", "expm1", "fill", "fix",
+    "flatten", "flip", "fliplr", "flipud", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
+    "frac", "frexp", "full_like", "gather", "gcd", "ge", "ger", "greater", "greater_equal", "gt",
+    "hardshrink", "heaviside", "histc", "histogram", "hsplit", "hstack", "hypot", "index_add", "index_copy",
+    "index_fill", "index_put", "index_reduce", "index_select", "inner", "inverse", "isclose", "isfinite",
+    "isin", "isinf", "isnan", "isneginf", "isposinf", "kron", "kthvalue", "lcm", "ldexp", "le", "lerp",
+    "less", "less_equal", "lgamma", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logaddexp2",
+    "logcumsumexp", "logdet", "logical_and", "logical_not", "logical_or", "logical_xor", "logit", "logspace",
+    "logsumexp", "lt", "masked_fill", "masked_scatter", "masked_select", "matmul", "matrix_power",
+    "matrix_rank", "max", "max_pool1d", "max_pool2d", "max_pool3d", "maximum", "mean", "median", "meshgrid",
+    "min", "minimum", "mm", "mode", "moveaxis", "movedim", "msort", "mul", "multinomial", "multiply", "mv",
+    "mvlgamma", "nan_to_num", "nanmean", "nanmedian", "nanquantile", "nansum", "narrow", "ne", "neg",
+    "negative", "nextafter", "nonzero", "norm", "normal", "not_equal", "numel", "one_hot", "ones_like",
+    "outer", "pad", "pairwise_distance", "pdist", "permute", "pinverse", "pixel_shuffle", "pixel_unshuffle",
+    "poisson", "positive", "pow", "prod", "put", "qr", "quantile", "rad2deg", "rand_like", "randint_like",
+    "randn_like", "randperm", "ravel", "rearrange", "reciprocal", "relu", "remainder", "renorm", "repeat",
+    "repeat_interleave", "reshape", "rms_norm", "roll", "rot90", "round", "row_stack", "rrelu", "rsqrt",
+    "scatter", "scatter_add", "scatter_reduce", "searchsorted", "select", "select_scatter", "selu", "sgn",
+    "sigmoid", "sign", "signbit", "sin", "sinc", "sinh", "slice_scatter", "slogdet", "softmax", "solve",
+    "sort", "split", "split_with_sizes", "sqrt", "square", "squeeze", "std", "std_mean", "sub", "subtract",
+    "sum", "svd", "swapaxes", "swapdims", "t", "take", "take_along_dim", "tan", "tanh", "tensor_split",
+    "threshold", "tile", "topk", "trace", "transpose", "trapezoid", "trapz", "triangular_solve", "tril",
+    "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "unbind", "unflatten", "uniform",
     "unique", "unique_consecutive", "unsqueeze", "vander", "var", "var_mean", "vdot", "vecdot", "vsplit",
     "vstack", "xlogy", "zeros_like",
 ]

@@ -111,6 +111,19 @@ def ldexp(x: Tensor, other: Operand) -> Tensor:
     return cast(wide, x.lazy.dtype)
 
 
+def nextafter(x: Tensor, other: Operand) -> Tensor:
+    """The next number of the dtype from ``x`` towards ``other``; NaN where one is. No gradient flows."""
+    a, b = ew.float_pair("nextafter", x.detach(), other)
+    b = b.detach()
+    bits = ew.bits_of(a)
+    larger = ew.eq(ew.lt(a, 0), ew.lt(b, a))
+    smallest = ew.with_sign(constant(a, 2.0 ** (1 - a.lazy.dtype.exponent - a.lazy.dtype.mantissa)), b)
+    stepped = ew.from_bits(ew.where(larger, ew.add(bits, 1), ew.sub(bits, 1)), a.lazy.dtype)
+    moved = ew.where(ew.eq(a, 0), smallest, stepped)
+    missing = ew.bitor(ew.isnan(a), ew.isnan(b))
+    return ew.where(missing, float("nan"), ew.where(ew.eq(a, b), b, moved))
+
+
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
     """(mantissa, exponent) with x = mantissa * 2**exponent: magnitudes in [0.5, 1), and int32; 0, infinities
     and NaN are their own mantissa.

@@ -52,6 +52,7 @@ class Composite(Enum):
     ACOSH = "acosh"
     ATANH = "atanh"
     ERFC = "erfc"
+    ERFINV = "erfinv"
     LGAMMA = "lgamma"
     HARDSWISH = "hardswish"
     CAT = "cat"

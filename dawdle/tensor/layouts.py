@@ -13,9 +13,10 @@ import numpy as np
 from dawdle.errors import ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Operand, Shape, along, apply, axis_of, dims, shape_args
+from dawdle.tensor.core import Operand, Scalar, Shape, along, apply, axis_of, dims, shape_args
 from dawdle.tensor.indexing import getitem
 from dawdle.tensor.movement import diagonal
+from dawdle.tensor.reduce import positions
 from dawdle.tensor.reduce import sum as total
 
 if TYPE_CHECKING:
@@ -279,3 +280,20 @@ def _split(group: Sequence[str], n: int, known: dict[str, int], formula: str, sh
         raise ShapeError(
             f"rearrange: a dimension of size {n} of shape {shape} doesn't split into ({parts}) of {formula!r}"
         )
+
+
+def fill_diagonal_(x: Tensor, fill_value: Scalar | Tensor, wrap: bool = False) -> Tensor:
+    """In place: ``fill_value`` where all indices are equal; with ``wrap`` a tall matrix has further
+    diagonals, each after an empty row. Raises ShapeError for fewer than two dimensions, or more of
+    different sizes.
+    """
+    shape = x.lazy.shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ShapeError(f"fill_diagonal_ takes matrices, or equal sizes, got shape {shape}")
+    first = positions(x, 0)
+    if wrap and len(shape) == 2:
+        first = ew.mod(first, shape[1] + 1)
+    mask = ew.eq(first, positions(x, 1))
+    for axis in range(2, len(shape)):
+        mask = ew.bitand(mask, ew.eq(first, positions(x, axis)))
+    return x._rebind(ew.masked_fill(x, mask, fill_value))

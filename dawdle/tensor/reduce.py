@@ -11,7 +11,20 @@ from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite
-from dawdle.tensor.core import Dim, along, apply, axes_of, cast, composite, dims, to_float, widen
+from dawdle.tensor.core import (
+    Dim,
+    along,
+    apply,
+    axes_of,
+    axis_of,
+    broadcast_shape,
+    cast,
+    composite,
+    dims,
+    shape_args,
+    to_float,
+    widen,
+)
 from dawdle.tensor.transcendental import exp, log
 
 if TYPE_CHECKING:
@@ -283,6 +296,28 @@ def _extreme_norm(x: Tensor, axes: Sequence[int], keepdim: bool, largest: bool) 
     if largest:
         return reduced(Op.AMAX, size, axes, keepdim)
     return ew.neg(reduced(Op.AMAX, ew.neg(size), axes, keepdim))
+
+
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """Each slice along ``dim`` whose ``p``-norm exceeds ``maxnorm`` scaled down to it."""
+    shape = x.lazy.shape
+    axis = axis_of(dim, len(shape), "renorm", shape)
+    rest = [i for i in range(len(shape)) if i != axis]
+    size = norm(widen(to_float(x)), p, rest, True)
+    scale = ew.where(ew.gt(size, maxnorm), ew.mul(ew.reciprocal(ew.add(size, 1e-7)), maxnorm), 1.0)
+    return cast(ew.mul(widen(to_float(x)), scale), to_float(x).lazy.dtype)
+
+
+def sum_to_size(x: Tensor, *size: int) -> Tensor:
+    """Summed over the dimensions that broadcasting a tensor of shape ``size`` to the shape of ``x`` expands.
+    Raises ShapeError where that isn't possible.
+    """
+    shape, wanted = x.lazy.shape, shape_args(size, "sum_to_size")
+    if broadcast_shape("sum_to_size", shape, wanted) != shape:
+        raise ShapeError(f"sum_to_size: shape {wanted} doesn't broadcast to {shape}")
+    full = (1,) * (len(shape) - len(wanted)) + wanted
+    axes = [i for i, n in enumerate(full) if n != shape[i]]
+    return apply(Op.RESHAPE, wanted, reduced(Op.SUM, x, axes, True))
 
 
 # ---- the softmax family

@@ -7,6 +7,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dawdle.dtype import float32, float64
+from dawdle.errors import ArgumentError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.autograd import Composite, Node, Parts, rule
@@ -107,6 +108,52 @@ def _erfc_gradient(n: Node, g: Tensor) -> Parts:
     return (_erf_slope(n.x(g), g, -2 / math.sqrt(math.pi)),)
 
 
+def erfinv(x: Tensor) -> Tensor:
+    """The inverse of :func:`erf`: infinite at -1 and 1, NaN beyond; of integers, in float32.
+
+    Source: Giles, Approximating the erfinv function, GPU Computing Gems, 2011, for the first guess, which
+    Halley's method then improves.
+    """
+    return function(Composite.ERFINV, _erfinv, x)
+
+
+GILES = (  # of w = -log(1 - x**2): near 0 in w - 2.5, far in sqrt(w) - 3
+    (1.50140941, 0.246640727, -0.00417768164, -0.00125372503, 0.00021858087, -4.39150654e-06, -3.5233877e-06,
+     3.43273939e-07, 2.81022636e-08),
+    (2.83297682, 1.00167406, 0.00943887047, -0.0076224613, 0.00573950773, -0.00367342844, 0.00134934322,
+     0.000100950558, -0.000200214257),
+)  # fmt: skip
+
+
+def _erfinv(x: Tensor) -> Tensor:
+    size = ew.absolute(x)
+    inside = ew.lt(size, 1.0)
+    a = ew.where(inside, size, 0.5)
+    rest = ew.sub(constant(a, 1.0), a)  # exact from 1/2 on
+    w = ew.neg(log(ew.mul(rest, ew.add(a, 1.0))))
+    near = ew.lt(w, 5.0)
+    place = ew.where(near, ew.sub(w, 2.5), ew.sub(apply(Op.SQRT, None, w), 3.0))
+    y = ew.mul(ew.where(near, polynomial(place, GILES[0]), polynomial(place, GILES[1])), a)
+    wide = x.lazy.dtype is float64
+    if wide:  # beyond float32's numbers: of erfc(y) = exp(-y**2) / (y sqrt(pi)), roughly
+        far = ew.maximum(ew.neg(log(rest)), 16.0)
+        square = ew.sub(far, ew.mul(log(ew.mul(far, math.pi)), 0.5))
+        y = ew.where(ew.gt(w, 16.0), apply(Op.SQRT, None, square), y)
+    for _ in range(3 if wide else 1):
+        error = ew.where(ew.lt(a, NEAR), ew.sub(_erf(y), a), ew.sub(rest, _erfc(y)))
+        slope = ew.mul(exp(ew.neg(ew.mul(y, y))), 2 / math.sqrt(math.pi))
+        step = ew.div(error, slope)
+        y = ew.sub(y, ew.div(step, ew.add(ew.mul(y, step), 1.0)))
+    beyond = ew.where(ew.eq(size, 1.0), math.inf, constant(x, math.nan))
+    return ew.with_sign(ew.where(inside, y, beyond), x)
+
+
+@rule(Composite.ERFINV, output=True)
+def _erfinv_gradient(n: Node, g: Tensor) -> Parts:
+    y = n.y(g)
+    return (ew.mul(ew.mul(g, exp(ew.mul(y, y))), math.sqrt(math.pi) / 2),)
+
+
 # ---- the gamma function
 
 # lgamma(2 + t) / t for |t| <= 1/2
@@ -195,6 +242,20 @@ def _stirling(x: Tensor, log_less_one: Tensor) -> Tensor:
 @rule(Composite.LGAMMA, inputs=True)
 def _lgamma_gradient(n: Node, g: Tensor) -> Parts:
     return (ew.mul(g, digamma(n.x(g))),)
+
+
+def mvlgamma(x: Tensor, p: int) -> Tensor:
+    """The logarithm of the gamma function of ``p`` dimensions: the sum of lgamma(x - i/2) for i below ``p``,
+    and log(pi) * p * (p - 1) / 4; of integers, in float32.
+    """
+    if p < 1:
+        raise ArgumentError(f"mvlgamma: p must be positive, got {p}")
+    x = to_float(x)
+    wide = widen(x)
+    out = lgamma(wide)
+    for i in range(1, p):
+        out = ew.add(out, lgamma(ew.sub(wide, i / 2)))
+    return cast(ew.add(out, math.log(math.pi) * p * (p - 1) / 4), x.lazy.dtype)
 
 
 def digamma(x: Tensor) -> Tensor:

@@ -82,17 +82,23 @@ ARGUMENTS = {  # of the methods that need some, after the tensor
     **dict.fromkeys(("bitwise_and_", "bitwise_or_", "bitwise_xor_"), (6,)), "lerp_": (3.0, 0.25),
     "addcmul_": (2.0, 3.0), "addcdiv_": (2.0, 4.0), "masked_fill_": ([True, False], 9),
     "threshold_": (0.5, 7),
+    **dict.fromkeys(("eq_", "ne_", "lt_", "gt_", "le_", "ge_", "not_equal_", "less_", "greater_"), (0.25,)),
+    **dict.fromkeys(("less_equal_", "greater_equal_", "atan2_", "arctan2_", "float_power_"), (0.25,)),
+    **dict.fromkeys(("logical_and_", "logical_or_", "logical_xor_"), ([True, False],)),
+    **dict.fromkeys(("bitwise_left_shift_", "bitwise_right_shift_", "gcd_", "lcm_"), (2,)),
+    **dict.fromkeys(("ldexp_", "heaviside_", "nextafter_"), (2,)),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", IN_PLACE)
 def test_in_place_forms_rebind_the_handle(name, device):
-    dtype = "int32" if name.startswith("bitwise") else "bool" if name.startswith("logical") else "float32"
+    kinds = {"bitwise": "int32", "gcd": "int32", "lcm": "int32", "logical": "bool"}
+    dtype = kinds.get(name.split("_")[0], "float32")
     x = Tensor([0.25, 0.75]).astype(dtype)
     before, view = x.clone(), x * 1
     wanted = getattr(x, name[:-1])(*ARGUMENTS.get(name, ()))
     assert getattr(x, name)(*ARGUMENTS.get(name, ())) is x
-    np.testing.assert_array_equal(x.numpy(), wanted.numpy())
+    np.testing.assert_array_equal(x.numpy(), wanted.numpy().astype(dtype))
     assert x.dtype.name == dtype
     np.testing.assert_array_equal(view.numpy(), before.numpy())
 
@@ -221,3 +227,15 @@ def test_rrelu_draws_slopes_in_training(device):
     np.testing.assert_allclose(x.rrelu(0.1, 0.3).numpy()[:2], [-0.2, -0.2], rtol=1e-6)
     with Tensor.train(), config.override(device="NUMPY"):
         assert len(set(x.rrelu().tolist())) > 900
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_nextafter_at_special_values(dtype, device):
+    tiny = np.finfo(dtype).smallest_subnormal
+    values = [0.0, -0.0, tiny, -tiny, 1.0, -1.5, np.finfo(dtype).max, -np.inf, np.inf, np.nan]
+    a, b = np.meshgrid(np.array(values, dtype), np.array(values, dtype))
+    with np.errstate(all="ignore"):
+        want = np.nextafter(a, b)
+    got = Tensor(a).nextafter(Tensor(b)).numpy()
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(np.signbit(got[got == got]), np.signbit(want[want == want]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dawdle.tensor import extrema, reduce, scan, searching, sorting, statistics
+from dawdle.tensor.operators import rebinding
 
 
 class Along:
@@ -27,3 +28,6 @@ class Along:
     searchsorted, bucketize, isin = searching.searchsorted, searching.bucketize, searching.isin
     unique, unique_consecutive = searching.unique, searching.unique_consecutive
     bincount, histc, histogram = searching.bincount, searching.histc, searching.histogram
+    renorm, sum_to_size = reduce.renorm, reduce.sum_to_size
+
+    cumsum_, cumprod_, renorm_ = rebinding(cumsum, cumprod, renorm)

@@ -57,6 +57,7 @@ class Elements:
     )  # fmt: skip
     signbit, copysign, heaviside = elementwise.signbit, arithmetic.copysign, arithmetic.heaviside
     gcd, lcm, ldexp, frexp = arithmetic.gcd, arithmetic.lcm, arithmetic.ldexp, arithmetic.frexp
+    nextafter = arithmetic.nextafter
     hypot, deg2rad, rad2deg = arithmetic.hypot, arithmetic.deg2rad, arithmetic.rad2deg
     lerp, addcmul, addcdiv = arithmetic.lerp, arithmetic.addcmul, arithmetic.addcdiv
     maximum, minimum, fmax, fmin = (
@@ -100,6 +101,7 @@ class Elements:
     arcsinh, arccosh, arctanh = asinh, acosh, atanh
     erf, erfc, lgamma, digamma = special.erf, special.erfc, special.lgamma, special.digamma
     sinc, logit, xlogy = special.sinc, special.logit, special.xlogy
+    erfinv, mvlgamma = special.erfinv, special.mvlgamma
 
     # in place: the handle is rebound
     add_, sub_, mul_, div_, pow_ = rebinding(add, sub, mul, div, pow)
@@ -120,3 +122,12 @@ class Elements:
     sinh_, cosh_, tanh_ = rebinding(sinh, cosh, tanh)
     asinh_, acosh_, atanh_ = rebinding(asinh, acosh, atanh)
     erf_, erfc_, lgamma_, digamma_ = rebinding(erf, erfc, lgamma, digamma)
+    arcsin_, arccos_, arctan_, arcsinh_, arccosh_, arctanh_ = asin_, acos_, atan_, asinh_, acosh_, atanh_
+    atan2_, sinc_, logit_, erfinv_, float_power_ = rebinding(atan2, sinc, logit, erfinv, float_power)
+    arctan2_ = atan2_
+    sgn_, heaviside_, nextafter_ = rebinding(sgn, heaviside, nextafter)
+    gcd_, lcm_, ldexp_, deg2rad_, rad2deg_ = rebinding(gcd, lcm, ldexp, deg2rad, rad2deg)
+    eq_, ne_, lt_, gt_, le_, ge_ = rebinding(eq, ne, lt, gt, le, ge)
+    not_equal_, less_, greater_, less_equal_, greater_equal_ = ne_, lt_, gt_, le_, ge_
+    logical_and_, logical_or_, logical_xor_ = rebinding(logical_and, logical_or, logical_xor)
+    bitwise_left_shift_, bitwise_right_shift_ = rebinding(bitwise_left_shift, bitwise_right_shift)

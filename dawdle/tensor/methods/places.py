@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dawdle.tensor import indexing
+from dawdle.tensor import indexing, layouts
 from dawdle.tensor import scatter as places
 from dawdle.tensor.operators import rebinding
 
@@ -24,4 +24,4 @@ class Places:
     index_add_, index_copy_, index_fill_ = rebinding(index_add, index_copy, index_fill)
     index_reduce_, index_put_, put_ = rebinding(index_reduce, index_put, put)
     masked_scatter_, fill_ = rebinding(masked_scatter, fill)
-    zero_ = places.zero_
+    zero_, fill_diagonal_ = places.zero_, layouts.fill_diagonal_

@@ -16,6 +16,7 @@ from dawdle.tensor import (
     solving,
 )
 from dawdle.tensor import normalize as normalization
+from dawdle.tensor.operators import rebinding
 
 
 class Products:
@@ -63,3 +64,5 @@ class Products:
     )  # fmt: skip
     cross_entropy, nll_loss = normalization.cross_entropy, normalization.nll_loss
     sparse_categorical_crossentropy = normalization.sparse_categorical_crossentropy
+
+    addmm_, addmv_, addr_, addbmm_, baddbmm_ = rebinding(addmm, addmv, addr, addbmm, baddbmm)

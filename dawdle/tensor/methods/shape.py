@@ -26,6 +26,7 @@ class Shape:
         joining.cat_method, joining.stack_method, joining.cat_method, joining.cat_method
     )  # fmt: skip
     split, chunk, unbind, tensor_split = joining.split, joining.chunk, joining.unbind, joining.tensor_split
+    split_with_sizes = joining.split
     hsplit, vsplit, dsplit = joining.hsplit, joining.vsplit, joining.dsplit
     atleast_1d, atleast_2d, atleast_3d = joining.atleast_1d, joining.atleast_2d, joining.atleast_3d
     unfold, as_strided = layouts.unfold, layouts.as_strided
@@ -37,3 +38,5 @@ class Shape:
     rearrange = layouts.rearrange
 
     squeeze_, unsqueeze_, t_, transpose_ = rebinding(squeeze, unsqueeze, t, transpose, reshapes=True)
+    swapaxes_ = swapdims_ = transpose_
+    tril_, triu_ = rebinding(tril, triu)

@@ -159,3 +159,6 @@ row("cumulative_trapezoid", lambda a, b: a.cumulative_trapezoid(b), None,
 # one reduction inside of another, of pairs
 row("farthest", lambda a, b: (a.unsqueeze(1) - b).abs().sum(1).amax(0),
     lambda a, b: abs(a[:, None] - b).sum(1).max(0), shapes=(((16,), (8,)), ((130,), (70,))))
+row("renorm", lambda a: a.renorm(2, 0, 1.5), None, lambda a: a.renorm(2, 0, 1.5), shapes=LINES[:2])
+row("renorm p=1", lambda a: a.renorm(1, -1, 1.0), None, lambda a: a.renorm(1, -1, 1.0), shapes=LINES[:2])
+row("sum_to_size", lambda a: a.sum_to_size(3, 1), None, lambda a: a.sum_to_size(3, 1), shapes=LINES[:2])

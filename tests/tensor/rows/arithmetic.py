@@ -105,3 +105,4 @@ unary("clamp_min", lambda a: a.clamp_min(0.3), lambda a: np.maximum(a, 0.3), lam
 unary("allclose", lambda a: Tensor(a.allclose(a + 1e-9)) | Tensor(a.allclose(a + 1)),
     lambda a: np.array(True), gradient=False)  # fmt: skip
 unary("equal", lambda a: Tensor(a.equal(a * 1)), lambda a: np.array(True), gradient=False)
+binary("nextafter", Tensor.nextafter, np.nextafter, gradient=False, tolerance=0)

@@ -105,3 +105,7 @@ unary("int + float", lambda a: a + 0.5, lambda a: (a + 0.5).astype("f"), domain=
 unary("masked_fill", lambda a: a.masked_fill(a > 0, 2.0), lambda a: np.where(a > 0, 2.0, a), domain="away")
 whole("int div trunc", lambda a: a.div(3, rounding_mode="trunc"), lambda a: a // 3 + ((a < 0) & (a % 3 != 0)),
     domain="int")
+unary("erfinv", Tensor.erfinv, None, lambda a: a.erfinv(), domain="unit", special="f")
+unary("erfinv of ends", lambda a: (1 - a * 1e-6).erfinv(), None, lambda a: (1 - a * 1e-6).erfinv(),
+    domain="positive", kinds=("float64",))
+unary("mvlgamma", lambda a: (a + 2).mvlgamma(3), None, lambda a: (a + 2).mvlgamma(3), domain="positive")

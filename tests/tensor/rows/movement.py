@@ -206,3 +206,9 @@ row("shrink", lambda a: a.shrink(((0, 1), (0, 3), (1, 3))), lambda a: a[:1, :, 1
 row("is_contiguous", lambda a: Tensor(a.T.is_contiguous()), lambda a: np.array(True), shapes=CUBE,
     gradient=False)
 row("zero_", lambda a: (a * 1).zero_(), np.zeros_like, shapes=CUBE, gradient=False)
+row("fill_diagonal_", lambda a: (a * 1).fill_diagonal_(7.0), None, lambda a: (a * 1).fill_diagonal_(7.0),
+    shapes=(((3, 4),), ((5, 2),), ((3, 3, 3),)))
+row("fill_diagonal_ wrap", lambda a: (a * 1).fill_diagonal_(7.0, wrap=True), None,
+    lambda a: (a * 1).fill_diagonal_(7.0, wrap=True), shapes=(((7, 2),), ((2, 5),)))
+row("split_with_sizes", lambda a: a.split_with_sizes([1, 2], 1), None,
+    lambda a: a.split_with_sizes([1, 2], 1), shapes=(((2, 3),),))
