@@ -128,6 +128,13 @@ class Cell:
         """The parts of the last axis that belong to each gate."""
         return t.split(self.hidden, -1)
 
+    def first(self, t: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """The part of so many gates of one activation, and the last gate's. Applied to all at once, it makes a
+        third less of a graph of many steps to be scheduled.
+        """
+        together, last = t.split((count * self.hidden, self.hidden), -1)
+        return together, last
+
 
 def _rnn_step(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     (f,) = cell.activations
@@ -137,39 +144,47 @@ def _rnn_step(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> Sta
 def _gru_step(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     f, g = cell.activations
     (h,) = state
-    update, reset, new = cell.gates(inputs)
     both, last = weights["recurrence"].mT.split((2 * cell.hidden, cell.hidden), -1)
-    from_update, from_reset = cell.gates(h @ both)
-    z = f(update + from_update)
-    candidate = g(new + (f(reset + from_reset) * h) @ last)
-    return ((1 - z) * candidate + z * h,)
+    gates, new = cell.first(inputs, 2)
+    update, reset = cell.gates(f(gates + h @ both))
+    candidate = g(new + (reset * h) @ last)
+    return ((1 - update) * candidate + update * h,)
 
 
 def _gru_step_reset_after(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     """With linear_before_reset: the reset gate scales the product instead of its operand."""
     f, g = cell.activations
     (h,) = state
-    update, reset, new = cell.gates(inputs)
     product = h @ weights["recurrence"].mT
     product = product + weights["bias"] if "bias" in weights else product
-    from_update, from_reset, from_new = cell.gates(product)
-    z = f(update + from_update)
-    candidate = g(new + f(reset + from_reset) * from_new)
-    return ((1 - z) * candidate + z * h,)
+    gates, new = cell.first(inputs, 2)
+    from_gates, from_new = cell.first(product, 2)
+    update, reset = cell.gates(f(gates + from_gates))
+    candidate = g(new + reset * from_new)
+    return ((1 - update) * candidate + update * h,)
 
 
 def _lstm_step(cell: Cell, weights: Weights, inputs: Tensor, state: State) -> State:
     f, g, h = cell.activations
     hidden, memory = state
-    i, o, forget, new = cell.gates(inputs + hidden @ weights["recurrence"].mT)
-    peepholes = cell.gates(weights["peepholes"]) if "peepholes" in weights else None
-    if peepholes is not None:
-        i, forget = i + peepholes[0] * memory, forget + peepholes[2] * memory
-    i = f(i)
-    kept = 1 - i if cell.input_forget else f(forget)
+    sums = inputs + hidden @ weights["recurrence"].mT
+    if "peepholes" in weights:
+        return _lstm_step_with_peepholes(cell, weights, sums, memory)
+    gates, new = cell.first(sums, 3)
+    i, o, forget = cell.gates(f(gates))
+    memory = (1 - i if cell.input_forget else forget) * memory + i * g(new)
+    return o * h(memory), memory
+
+
+def _lstm_step_with_peepholes(cell: Cell, weights: Weights, sums: Tensor, memory: Tensor) -> State:
+    """The gates see the memory, that of the output the new one."""
+    f, g, h = cell.activations
+    i, o, forget, new = cell.gates(sums)
+    to_i, to_o, to_forget = cell.gates(weights["peepholes"])
+    i = f(i + to_i * memory)
+    kept = 1 - i if cell.input_forget else f(forget + to_forget * memory)
     memory = kept * memory + i * g(new)
-    o = o if peepholes is None else o + peepholes[1] * memory
-    return f(o) * h(memory), memory
+    return f(o + to_o * memory) * h(memory), memory
 
 
 def _directions(node: Node, weight: Tensor) -> list[bool]:
