@@ -10,7 +10,18 @@ from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor.arithmetic import clamp_min
-from dawdle.tensor.core import apply, axis_of, cast, dims, operands, to_float, widen
+from dawdle.tensor.core import (
+    Shape,
+    apply,
+    axis_of,
+    broadcast_shape,
+    cast,
+    dims,
+    expand_to,
+    operands,
+    to_float,
+    widen,
+)
 from dawdle.tensor.reduce import norm
 from dawdle.tensor.reduce import sum as total
 from dawdle.tensor.scatter import index_select
@@ -76,13 +87,15 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     operands broadcast.
     """
     x1, x2 = to_float(x1), to_float(x2)
-    n = max(len(x1.lazy.shape), len(x2.lazy.shape))
-    axis = axis_of(dim, n, "cosine_similarity", x1.lazy.shape) - n
-    product = ew.mul(_unit(x1, axis, eps), _unit(x2, axis, eps))
+    shape = broadcast_shape("cosine_similarity", x1.lazy.shape, x2.lazy.shape)
+    axis = axis_of(dim, len(shape), "cosine_similarity", shape)
+    product = ew.mul(_unit(x1, axis, shape, eps), _unit(x2, axis, shape, eps))
     out: Tensor = cast(total(product, axis), ew.promoted(x1, x2))
     return out
 
 
-def _unit(x: Tensor, axis: int, eps: float) -> Tensor:
-    wide = widen(x)
+def _unit(x: Tensor, axis: int, shape: Shape, eps: float) -> Tensor:
+    """The directions of vectors that are as long along ``axis`` as in the common ``shape``."""
+    mine = (1,) * (len(shape) - len(x.lazy.shape)) + x.lazy.shape
+    wide = expand_to(widen(x), (*mine[:axis], shape[axis], *mine[axis + 1 :]))
     return ew.div(wide, clamp_min(norm(wide, 2.0, axis, True), eps))

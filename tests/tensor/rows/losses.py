@@ -87,6 +87,7 @@ loss("multilabel_soft_margin_loss", PAIR, COUNTED, lambda f, x, y: f(x, y % 2 * 
 loss("multilabel_margin_loss", PAIR, ("normal", "int"), lambda f, x, y: f(x, y.clamp(-1, 3)))
 loss("cosine_similarity", PAIR)
 loss("cosine_similarity", ((2, 3, 4), (3, 1)), dim=-2, eps=0.5)
+loss("cosine_similarity", ((3, 4), (1,)), dim=0)  # broadcast along dim too
 loss("pairwise_distance", PAIR, p=1.5, keepdim=True)
 loss("pairwise_distance", ((5, 4), (4,)))
 loss("pdist", ((5, 4),))
