@@ -156,12 +156,13 @@ def normalize(x: Tensor, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: fl
 def embedding(index: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """Rows of ``weight`` (n, d) at ``index`` (…): shape (…, d).
 
-    The row at ``padding_idx`` gets no gradient.
+    The row at ``padding_idx``, which counts from the end where negative, gets no gradient.
     """
     rows = weight[index]
     if padding_idx is None:
         return rows
-    padding: Tensor = index.eq(padding_idx).unsqueeze(-1)
+    row = padding_idx + weight.shape[0] if padding_idx < 0 else padding_idx
+    padding: Tensor = index.eq(row).unsqueeze(-1)
     return where(padding, rows.detach(), rows)
 
 

@@ -9,6 +9,7 @@ from dawdle.errors import ArgumentError, ShapeError
 from dawdle.nn.module import Module
 from dawdle.tensor import Tensor
 from dawdle.tensor.arguments import public
+from dawdle.tensor.core import HALF
 from dawdle.tensor.elementwise import where
 
 _REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -85,13 +86,23 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
     return huber_loss(input, target, reduction, beta) / beta
 
 
+def _bounded_log(p: Tensor) -> Tensor:
+    wide = p.float() if p.dtype in HALF else p
+    small = wide < 1e-12
+    value = wide.detach()
+    below = value.log().maximum(-100.0) + 1e12 * (wide - value)
+    return where(small, below, where(small, 1.0, wide).log()).cast(p.dtype)
+
+
 @public
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    """−(target·log input + (1 − target)·log(1 − input)) of probabilities, with logarithms cut off at −100."""
+    """−(target·log input + (1 − target)·log(1 − input)) of probabilities, with logarithms cut off at −100,
+    and their slopes at 10¹².
+    """
     check_same_shape(input, target)
-    loss = -(target * input.log().maximum(-100.0) + (1 - target) * (1 - input).log().maximum(-100.0))
+    loss = -(target * _bounded_log(input) + (1 - target) * _bounded_log(1 - input))
     return reduced(loss if weight is None else loss * weight, reduction)
 
 
@@ -128,7 +139,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
         positive = target > 0
         loss = where(positive, target * (where(positive, target, 1.0).log() - input), 0.0 * input)
     if reduction == "batchmean":
-        return reduced(loss, "sum") / input.shape[0]
+        return reduced(loss, "sum") / (input.shape or (1,))[0]
     return reduced(loss, reduction)
 
 

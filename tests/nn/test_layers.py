@@ -159,6 +159,9 @@ def test_embedding(padding):
     (y * Tensor(cotangent)).sum().backward()
     expected.backward(torch.tensor(cotangent))
     close(ours.weight.grad, theirs.weight.grad)
+    weight = Tensor(ours.weight.numpy(), requires_grad=True)
+    (F.embedding(Tensor(index), weight, padding) * Tensor(cotangent)).sum().backward()
+    close(weight.grad, theirs.weight.grad)
     with pytest.raises(DawdleError, match="out of range"):
         nn.Embedding(5, 3, padding_idx=5)
 

@@ -116,6 +116,8 @@ def test_binary_cross_entropy(reduction):
     np.testing.assert_allclose(loss.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
     inside = slice(2, 4)
     compare("binary_cross_entropy", x[inside], target[inside], reduction=reduction, weight=np.float32([2, 3]))
+    wrong = np.float32([0, 1e-30, 1])  # slopes stay finite
+    compare("binary_cross_entropy", wrong, np.float32([1, 1, 0]), reduction=reduction)
 
 
 @pytest.mark.filterwarnings("ignore:reduction")  # PyTorch's own warning about "mean"
@@ -128,6 +130,7 @@ def test_kl_div(log_target, reduction):
     else:
         target[0, 0] = 0
     compare("kl_div", array(4, 3), target, reduction=reduction, log_target=log_target)
+    compare("kl_div", array(), target[1, 1], reduction=reduction, log_target=log_target)
 
 
 def test_modules_pass_their_settings_on():
