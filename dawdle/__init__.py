@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import math
 
-from dawdle import array_api, func, functions, gradient, linalg, nn, random
+from dawdle import array_api, arrays, func, functions, gradient, linalg, nn, random
 from dawdle import dtype as _dtype
 from dawdle.array_api import result_type
+from dawdle.arrays import *  # noqa: F403
 from dawdle.conversion import (
     as_tensor,
     asarray,
@@ -189,6 +190,7 @@ __all__ = [
 ]
 
 __all__ += functions.__all__
+__all__ += arrays.__all__
 
 __version__ = "0.1.0"
 
