@@ -49,6 +49,7 @@ class Row:
     tolerance: float = 1e-5
     kinds: tuple[str, ...] = field(default=("float32", "float64"))
     special: str = ""  # kinds of dtypes for which test_special_values tries NaN, infinities, limits, ...
+    compiled: bool = True  # False: made of what other rows try, the interpreter is enough
     near_zero: float = 0.0  # the absolute error that results near 0 may have there, in units of the precision
 
     def inputs(self, which: int, kind: str = "float64") -> list[np.ndarray]:

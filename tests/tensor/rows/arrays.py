@@ -18,7 +18,7 @@ def with_gaps(a):
 def both(name: str, call, shapes, domain="normal", **options) -> None:
     """A row that calls the function of this name in both libraries."""
     row(name, lambda *a: call(dawdle, *a), lambda *a: call(np, *a), shapes=(shapes,), domain=domain,
-        **options)  # fmt: skip
+        compiled=False, **options)  # fmt: skip
 
 
 MATRIX = ((3, 4),)

@@ -51,7 +51,8 @@ def loss(
     how = call or (lambda f, *operands, **given: f(*operands, **given))
     label = " ".join([name, *[f"{k}={v}" for k, v in options.items()]])
     row(label, lambda *a: how(getattr(functional, name), *a, **options), None,
-        lambda *a: how(getattr(F, name), *a, **options), shapes=(shapes,), domain=domain, gradient=gradient)
+        lambda *a: how(getattr(F, name), *a, **options), shapes=(shapes,), domain=domain, gradient=gradient,
+        compiled=False)  # fmt: skip
 
 
 def signs(f: object, *operands: object, **given: object) -> object:

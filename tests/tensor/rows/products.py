@@ -99,7 +99,7 @@ row("attention mask", lambda q, k, v, m: q.scaled_dot_product_attention(k, v, at
 ROWS_OF_VECTORS = (((4, 3), (5, 3)), ((2, 4, 3), (1, 5, 3)), ((2, 0), (3, 0)))
 for p in (2.0, 1.0, 0.0, 2.5, math.inf):
     row(f"cdist p={p}", lambda a, b, p=p: dawdle.cdist(a, b, p), None, lambda a, b, p=p: torch.cdist(a, b, p),
-        shapes=ROWS_OF_VECTORS[:2], gradient=p > 0)
+        shapes=ROWS_OF_VECTORS[:2], gradient=p > 0, compiled=p == 2)
 row("cdist of nothing", dawdle.cdist, lambda a, b: np.zeros((2, 3), a.dtype), shapes=ROWS_OF_VECTORS[2:])
 row("dist", Tensor.dist, None, lambda a, b: a.dist(b), shapes=(((3, 4), (3, 4)), ((3, 4), (4,))))
 row("dist p=1", lambda a, b: a.dist(b, 1), None, lambda a, b: a.dist(b, 1), shapes=(((3, 4), (3, 4)),))
