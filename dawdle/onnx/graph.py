@@ -21,7 +21,7 @@ from dawdle.tensor import Tensor
 
 SMALL = 4096  # elements up to which what is known on the host is computed there
 # what functions of operators raise where a model asks for something that isn't there
-MALFORMED = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError)
+MALFORMED = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, MemoryError, OSError)
 UNREAD = {"Shape", "Size"}  # these look at the shape of their operand only
 
 

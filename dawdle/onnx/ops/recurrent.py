@@ -129,8 +129,8 @@ class Cell:
         return t.split(self.hidden, -1)
 
     def first(self, t: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """The part of so many gates of one activation, and the last gate's. Applied to all at once, it makes a
-        third less of a graph of many steps to be scheduled.
+        """The part of so many gates of one activation, and the last gate's. Applied to all at once, it makes
+        a third less of a graph of many steps to be scheduled.
         """
         together, last = t.split((count * self.hidden, self.hidden), -1)
         return together, last
