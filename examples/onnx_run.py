@@ -26,6 +26,7 @@ import numpy as np
 
 import dawdle.onnx
 from dawdle.dtype import DType
+from dawdle.errors import DawdleError
 from dawdle.nn import mnist
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -164,7 +165,15 @@ def show_any(path: Path, shapes: dict[str, list[int]], jit: bool) -> None:
         inputs[port.name] = np.asarray(values).astype(kind.compute)
     print()
     for name, value in session(inputs).items():
-        print(f"{name}: {value.dtype} {value.shape}, from {value.min():.4g} to {value.max():.4g}")
+        numbers = value.size and value.dtype.kind in "biuf"
+        extent = f", from {value.min():.4g} to {value.max():.4g}" if numbers else ""
+        print(f"{name}: {value.dtype} {value.shape}{extent}")
+
+
+def shape_of(text: str) -> tuple[str, list[int]]:
+    """What is written as INPUT=2,3."""
+    name, _, sizes = text.partition("=")
+    return name, [int(n) for n in sizes.split(",")]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -172,21 +181,28 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
     parser.add_argument("paths", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--jit", action="store_true", help="trace once, replay, and say how fast that is")
-    parser.add_argument("--shape", action="append", default=[], metavar="INPUT=2,3", help="of an input")
+    shape = {"type": shape_of, "metavar": "INPUT=2,3"}
+    parser.add_argument("--shape", action="append", default=[], help="of an input", **shape)
     options = parser.parse_args(arguments)
     if importlib.util.find_spec("onnx") is None:
         raise SystemExit("to run ONNX models, first: pip install 'dawdle[onnx]', or '.[onnx]' in a clone")
-    written = (text.partition("=") for text in options.shape)
-    shapes = {name: [int(n) for n in sizes.split(",")] for name, _, sizes in written}
+    try:
+        show(options.paths, dict(options.shape), options.jit)
+    except (DawdleError, OSError) as error:
+        raise SystemExit(f"{error}") from None
+
+
+def show(paths: Sequence[Path], shapes: dict[str, list[int]], jit: bool) -> None:
+    """What the paths ask for: any model, the kinds of files, or a digit's edges."""
     folder = magika_folder()
-    if len(options.paths) == 1 and options.paths[0].suffix == ".onnx":
-        show_any(options.paths[0], shapes, options.jit)
-    elif options.paths and folder is not None:
-        show_kinds(options.paths, folder, options.jit)
-    elif options.paths:
+    if len(paths) == 1 and paths[0].suffix == ".onnx":
+        show_any(paths[0], shapes, jit)
+    elif paths and folder is not None:
+        show_kinds(paths, folder, jit)
+    elif paths:
         raise SystemExit("to tell what kind these files are of, first: pip install --no-deps magika")
     else:
-        show_edges(options.jit)
+        show_edges(jit)
 
 
 if __name__ == "__main__":

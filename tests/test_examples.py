@@ -87,6 +87,19 @@ def test_onnx_model_of_a_file(onnx_run, tmp_path, capsys):
     path.write_bytes(onnx_run.edge_model())
     onnx_run.main([str(path), "--shape", "image=2,1,6,5"])
     assert "edges: float32 (2, 1, 6, 10)" in capsys.readouterr().out
+    onnx_run.main([str(path), "--shape", "image=0,1,6,5"])
+    assert capsys.readouterr().out.endswith("edges: float32 (0, 1, 6, 10)\n")
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["nowhere.onnx"], "there is no model at nowhere.onnx"),
+    (["MODEL", "--shape", "image=2,3"], "got shape"),
+])  # fmt: skip
+def test_onnx_mistakes_end_with_a_message(onnx_run, tmp_path, arguments, words):
+    path = tmp_path / "edges.onnx"
+    path.write_bytes(onnx_run.edge_model())
+    with pytest.raises(SystemExit, match=words):
+        onnx_run.main([str(path) if a == "MODEL" else a for a in arguments])
 
 
 def test_onnx_file_types(onnx_run, capsys):
