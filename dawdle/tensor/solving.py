@@ -79,7 +79,13 @@ def solve(a: Tensor, b: Operand, *, left: bool = True) -> Tensor:
     dimensions broadcast. ``b`` may be vectors: of shape (n,), or with one dimension less than ``a`` and its
     shape but for the last. Raises LinAlgError for singular matrices. LAPACK on the host.
     """
-    return _solved("solve", a, coerce(a, b), left, (lapack.solve, lapack.solve))
+    y, kinds = coerce(a, b), (lapack.solve, lapack.solve)
+    if len(y.lazy.shape) > 1 and y.lazy.shape != a.lazy.shape[:-1]:
+        return _solved("solve", a, y, left, kinds)
+    if not left:
+        raise ShapeError("solve: vectors are solved with left=True alone")
+    out = _solved("solve", a, unsqueeze(y, -1), True, kinds)
+    return apply(Op.RESHAPE, out.lazy.shape[:-1], out)
 
 
 def solve_triangular(
@@ -103,13 +109,8 @@ Kinds = tuple[lapack.Host, lapack.Host]  # how a matrix and its transpose are so
 
 def _solved(what: str, a: Tensor, b: Tensor, left: bool, kinds: Kinds) -> Tensor:
     dtype = promote(a.lazy.dtype, b.lazy.dtype)
-    a = matrices(a, what, True)
-    vectors = len(b.lazy.shape) == 1 or b.lazy.shape == a.lazy.shape[:-1]
-    y = unsqueeze(b, -1) if vectors else b
-    y = matrices(y, what)
+    a, y = matrices(a, what, True), matrices(b, what)
     if not left:
-        if vectors:
-            raise ShapeError(f"{what}: vectors are solved with left=True alone")
         out = _solved(what, matrix_transpose(a), matrix_transpose(y), True, kinds[::-1])
         return matrix_transpose(cast(out, dtype))
     n, k = y.lazy.shape[-2:]
@@ -120,8 +121,7 @@ def _solved(what: str, a: Tensor, b: Tensor, left: bool, kinds: Kinds) -> Tensor
     batch = broadcast_shape(what, a.lazy.shape[:-2], y.lazy.shape[:-2])
     work = float32 if dtype in HALF else dtype
     a, y = expand_to(cast(a, work), (*batch, n, n)), expand_to(cast(y, work), (*batch, n, k))
-    out = cast(solution(a, y, kinds), dtype)
-    return apply(Op.RESHAPE, out.lazy.shape[:-1], out) if vectors else out
+    return cast(solution(a, y, kinds), dtype)
 
 
 def solution(a: Tensor, b: Tensor, kinds: Kinds) -> Tensor:

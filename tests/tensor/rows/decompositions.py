@@ -90,7 +90,8 @@ for left in (True, False):
             matrices(
                 f"solve_triangular {words}",
                 lambda a, b, options=options: ours.solve_triangular(regular(a), b, **options),
-                lambda a, b, options=options: theirs.solve_triangular(regular(a), b, **options), shapes[:1],
+                lambda a, b, options=options: theirs.solve_triangular(regular(a), b, **options),
+                (shapes[0], ((2, 2, 2), (2, 2))) if upper and not unit else shapes[:1],  # b isn't vectors
             )  # fmt: skip
 matrices("solve_triangular blocks", lambda a, b: ours.solve_triangular(a / 9 + 5 * eye(a), b, upper=False),
          lambda a, b: theirs.solve_triangular(a / 9 + 5 * eye(a), b, upper=False),
