@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from dawdle.dtype import Array, float32
+from dawdle.errors import ShapeError
 from dawdle.onnx.ops.windows import windows
 from dawdle.onnx.registry import Node, operator
 from dawdle.onnx.values import host, ints
 from dawdle.tensor import Tensor
 from dawdle.tensor.elementwise import where
 from dawdle.tensor.gridsample import affine_grid, beside, combinations, read, sampled
+from dawdle.tensor.indexing import checked
 from dawdle.tensor.windows import Windows
 
 MODES = {"linear": "bilinear", "cubic": "bicubic"}  # opset 20's names, which older ones spell as PyTorch does
@@ -22,6 +24,8 @@ MODES = {"linear": "bilinear", "cubic": "bicubic"}  # opset 20's names, which ol
 @operator("GridSample", since=16)
 def grid_sample(node: Node, x: Tensor, grid: Tensor) -> Tensor:
     mode, padding = node.string("mode", "linear"), node.string("padding_mode", "zeros")
+    if grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2:
+        raise ShapeError(f"{node}: a grid of shape {grid.shape} has no places in an input of shape {x.shape}")
     wide = x if x.dtype.is_float else x.cast(float32)
     corners = node.flag("align_corners", 0)
     return sampled(wide, grid, MODES.get(mode, mode), padding, corners).cast(x.dtype)
@@ -61,7 +65,8 @@ def _roi_align(node: Node, x: Tensor, rois: Tensor, batch: Tensor, shift: float)
     shape = (regions, height, tall, width, wide)
     at_rows = rows.at.reshape(regions, height, tall, 1, 1).expand(shape).reshape(1, -1)
     at_columns = columns.at.reshape(regions, 1, 1, width, wide).expand(shape).reshape(1, -1)
-    image = batch.cast(rois.dtype).reshape(-1, 1, 1, 1, 1).expand(shape).reshape(1, 1, -1)
+    numbers = checked(batch, x.shape[0], f"{node}: batch_indices", 0).cast(rois.dtype)
+    image = numbers.reshape(-1, 1, 1, 1, 1).expand(shape).reshape(1, 1, -1)
     shares = rows.share.reshape(regions, height, tall, 1, 1) * columns.share.reshape(
         regions, 1, 1, width, wide
     )
