@@ -197,12 +197,13 @@ def expand_to(x: Tensor, shape: Shape) -> Tensor:
 
 
 def fitting(value: R, dtype: DType) -> R:
-    """``value`` itself. Raises RangeError for an integer that isn't within the range of ``dtype``:
+    """``value`` itself. Raises RangeError for a number whose integer isn't within the range of ``dtype``:
     numbers are never wrapped, as arrays are by casts.
     """
-    if not isinstance(value, int) or fits(value, dtype):
+    number = int(value) if isinstance(value, float) and dtype.is_int and math.isfinite(value) else value
+    if not isinstance(number, int) or fits(number, dtype):
         return value
-    shown = value if value.bit_length() < 200 else f"an integer of {value.bit_length()} bits"
+    shown = value if number.bit_length() < 200 else f"an integer of {number.bit_length()} bits"
     limits = "" if dtype.is_float else f", {dtype.min} to {dtype.max}"
     raise RangeError(f"{shown} is out of the range of {dtype.name}{limits}; cast the tensor to a wider dtype")
 

@@ -172,6 +172,7 @@ def test_python_bools(device):
     (lambda x: x.prelu(Tensor.ones(4)), ShapeError, "4 channels"),
     (lambda x: x.celu(0), ArgumentError, "alpha"),
     (lambda x: x.astype("int8").clamp(0, 300), RangeError, "300 is out of the range of int8"),
+    (lambda x: x.astype("int8").masked_fill(x > 0, 128.5), RangeError, "128.5 is out of the range of int8"),
 ])  # fmt: skip
 def test_errors_teach(wrong, error, words, device):
     with pytest.raises(error, match=words):
