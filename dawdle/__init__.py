@@ -18,6 +18,7 @@ from dawdle.conversion import (
     is_floating_point,
     is_nonzero,
     is_tensor,
+    promote_types,
     scalar_tensor,
     tensor,
 )
@@ -33,7 +34,6 @@ from dawdle.dtype import (
     int16,
     int32,
     int64,
-    promote,
     uint8,
     uint16,
     uint32,
@@ -195,7 +195,7 @@ __all__ += arrays.__all__
 __version__ = "0.1.0"
 
 bool_ = _dtype.bool_
-promote_types = promote
+promote = promote_types
 # PyTorch's names; not in __all__, because `from dawdle import *` must not replace what Python calls so
 bool, half, float, double = bool_, float16, float32, float64
 short, int, long = int16, int32, int64

@@ -18,7 +18,9 @@ from dawdle.tensor import Tensor
 from dawdle.tensor.arguments import checked, public
 from dawdle.tensor.core import Dim, Operand, coerce, dims
 from dawdle.tensor.elementwise import where
+from dawdle.tensor.interop import host_data
 from dawdle.tensor.joining import broadcast_tensors, cat, stack
+from dawdle.tensor.movement import dimension
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -62,6 +64,7 @@ def cbrt(x: Tensor) -> Tensor:
 
 
 @elementwise
+@checked
 def divmod(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
     """(x // other, x % other)."""
     return x // other, x % other
@@ -127,7 +130,7 @@ def nanpercentile(
 
 
 def _hundredth(q: Any) -> Any:
-    return q / 100 if hasattr(q, "lazy") else np.asarray(q, np.float64) / 100
+    return q / 100 if hasattr(q, "lazy") else host_data(q).values.astype(np.float64) / 100
 
 
 @of_array
@@ -332,6 +335,7 @@ def flatnonzero(x: Tensor) -> Tensor:
     return out
 
 
+@public
 def ravel_multi_index(multi_index: Sequence[Operand] | Tensor, dims: Sequence[int]) -> Tensor:
     """The places in a flattened tensor of shape ``dims`` of what has these indices along each dimension."""
     indices = [x if isinstance(x, Tensor) else Tensor(x) for x in multi_index]
@@ -369,7 +373,7 @@ def delete(x: Tensor, obj: Any, axis: int | None = None) -> Tensor:
     """``x`` without the slices at ``obj``, an index, several, a mask or a slice, along ``axis``; without one
     ``x`` is flattened.
     """
-    x, axis = (x.flatten(), 0) if axis is None else (x, axis)
+    x, axis = _along("delete", x, axis)
     return x.index_select(axis, _edited("delete", np.delete, x.shape[axis], _places(obj)))
 
 
@@ -378,7 +382,7 @@ def insert(x: Tensor, obj: Any, values: Operand, axis: int | None = None) -> Ten
     """``x`` with ``values`` before the slices at ``obj``, an index, several, or a slice, along ``axis``;
     without one ``x`` is flattened. ``values`` are broadcast, and cast to the dtype of ``x``.
     """
-    x, axis = (x.flatten(), 0) if axis is None else (x, axis)
+    x, axis = _along("insert", x, axis)
     n, places = x.shape[axis], _places(obj)
     count = np.size(np.arange(n)[places] if isinstance(places, slice) else places)
     more = coerce(x, values).to(x.dtype)
@@ -386,9 +390,13 @@ def insert(x: Tensor, obj: Any, values: Operand, axis: int | None = None) -> Ten
         more = more if more.ndim == x.ndim else more.unsqueeze(0).movedim(0, axis)
         count = more.shape[axis] if x.ndim > 1 or more.ndim == 1 else count
         places = np.full(count, places)
-    shape = [count if i == axis % x.ndim else m for i, m in enumerate(x.shape)]
+    shape = [count if i == axis else m for i, m in enumerate(x.shape)]
     order = _edited("insert", np.insert, n, places, np.arange(n, n + count))
     return cat([x, more.expand(*shape)], axis).index_select(axis, order)
+
+
+def _along(what: str, x: Tensor, axis: int | None) -> tuple[Tensor, int]:
+    return (x.flatten(), 0) if axis is None else (x, dimension(x, axis, what))
 
 
 def _places(obj: Any) -> Any:
@@ -399,7 +407,7 @@ def _edited(what: str, edit: Callable[..., Any], n: int, places: Any, *values: A
     """The numbers below ``n``, edited by NumPy's function."""
     try:
         return edit(np.arange(n), places, *values)
-    except (IndexError, ValueError) as error:
+    except (IndexError, ValueError, TypeError) as error:
         raise IndexingError(f"{what}: {error}") from None
 
 

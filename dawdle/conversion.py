@@ -7,13 +7,15 @@ from typing import Any, TypeGuard
 import numpy as np
 
 from dawdle.array_api import creation
-from dawdle.dtype import DEFAULT_FLOAT, DType, to_dtype
+from dawdle.dtype import DEFAULT_FLOAT, DType, promote, to_dtype
 from dawdle.errors import DTypeError, ShapeError
 from dawdle.tensor import Tensor
+from dawdle.tensor.arguments import public
 
 KINDS = {"b": 0, "u": 1, "i": 1, "f": 2}
 
 
+@public
 def tensor(
     data: Any, dtype: object | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -21,6 +23,7 @@ def tensor(
     return Tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
+@public
 def asarray(
     obj: Any,
     dtype: object | None = None,
@@ -46,6 +49,7 @@ def as_tensor(data: Any, dtype: object | None = None, device: str | None = None)
     return asarray(data, dtype, device)
 
 
+@public
 def scalar_tensor(
     value: float, dtype: object | None = None, device: str | None = None, requires_grad: bool = False
 ) -> Tensor:
@@ -53,6 +57,7 @@ def scalar_tensor(
     return Tensor(value, dtype=dtype or DEFAULT_FLOAT, device=device, requires_grad=requires_grad)
 
 
+@public
 def frombuffer(
     buffer: Any,
     *,
@@ -70,6 +75,8 @@ def frombuffer(
         array = np.frombuffer(buffer, kind.storage, count, offset)
     except ValueError as error:
         raise ShapeError(f"frombuffer: {error}") from None
+    except TypeError:
+        raise DTypeError(f"frombuffer takes bytes or a buffer, got {type(buffer).__name__}") from None
     stored = Tensor(array, device=device)
     return (stored.bitcast(kind) if stored.dtype is not kind else stored).requires_grad_(requires_grad)
 
@@ -82,6 +89,11 @@ def is_tensor(obj: object) -> TypeGuard[Tensor]:
 def get_default_dtype() -> DType:
     """float32, the dtype of Python's floats and of what makes floats of integers."""
     return DEFAULT_FLOAT
+
+
+def promote_types(type1: object, type2: object) -> DType:
+    """The common dtype of arrays of two, as NumPy's; bfloat16 and float16 give float32."""
+    return promote(to_dtype(type1), to_dtype(type2))
 
 
 def can_cast(from_: object, to: object) -> bool:

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dawdle.dtype import uint32
 from dawdle.errors import ShapeError
 from dawdle.tensor import Tensor
+from dawdle.tensor.arguments import public
 from dawdle.tensor.sampling import Generator, default_generator
 
 rand, randn, randint, randperm = Tensor.rand, Tensor.randn, Tensor.randint, Tensor.randperm
 uniform, normal, bernoulli, multinomial = Tensor.uniform, Tensor.normal, Tensor.bernoulli, Tensor.multinomial
 
 
+@public
 def manual_seed(seed: int) -> Generator:
     """Start the default generator's stream of ``seed`` anew, on every device. Returns the generator."""
     return default_generator.manual_seed(seed)
@@ -28,6 +30,7 @@ def initial_seed() -> int:
     return default_generator.initial_seed
 
 
+@public
 def get_rng_state(device: str | None = None, generator: Generator | None = None) -> Tensor:
     """How far a generator's stream has come on a device, the default ones by default.
 

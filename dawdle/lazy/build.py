@@ -72,7 +72,7 @@ def iota(n: int, dtype: DType, device: str) -> LazyBuffer:
         raise DTypeError(f"iota makes integers, got {dtype.name}; cast its result")
     if n < 0:
         raise ShapeError(f"iota: the length {n} must not be negative")
-    return LazyBuffer(Op.IOTA, (), None, (index(n),), dtype, device)
+    return LazyBuffer(Op.IOTA, (), None, infer.counted((index(n),)), dtype, device)
 
 
 def unary(op: Op, x: LazyBuffer) -> LazyBuffer:

@@ -1,6 +1,7 @@
 """Shapes and dtypes of results, checked when a node is built, so that an error points at the user's line."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from dawdle.dtype import DType, bool_
@@ -90,7 +91,14 @@ def expand_shape(shape: Shape, new: Shape) -> Shape:
         raise ShapeError(f"cannot expand {shape} to {new}: only axes of size 1 expand; add axes with reshape")
     if any(n < 0 for n in new):
         raise ShapeError(f"cannot expand {shape} to {new}: sizes must not be negative")
-    return new
+    return counted(new)
+
+
+def counted(shape: Shape) -> Shape:
+    """``shape`` itself. Raises ShapeError where indices of 64 bits can't tell its elements apart."""
+    if math.prod(shape) >= 1 << 63:
+        raise ShapeError(f"shape {shape} has more elements than 64-bit indices count")
+    return shape
 
 
 def slice_shape(shape: Shape, arg: Sequence[tuple[int, int, int]]) -> Shape:
@@ -111,7 +119,7 @@ def pad_shape(shape: Shape, arg: Sequence[tuple[int, int, int]]) -> Shape:
     if any(p < 0 for amounts in arg for p in amounts):
         raise ShapeError(f"pad: amounts {tuple(arg)} must not be negative; use a slice to remove elements")
     sizes = zip(shape, arg, strict=True)
-    return tuple(low + n + max(n - 1, 0) * interior + high for n, (low, high, interior) in sizes)
+    return counted(tuple(low + n + max(n - 1, 0) * interior + high for n, (low, high, interior) in sizes))
 
 
 def window_shape(shape: Shape, arg: Sequence[tuple[int, int, int]]) -> Shape:

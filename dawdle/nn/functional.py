@@ -305,7 +305,7 @@ def group_norm(
     """:func:`layer_norm` over each of ``num_groups`` groups of channels (Wu and He, 2018); shapes (N, C, …),
     (C,), (C,).
     """
-    if len(x.shape) < 2 or x.shape[1] % num_groups:
+    if len(x.shape) < 2 or num_groups < 1 or x.shape[1] % num_groups:
         raise ShapeError(f"group_norm: axis 1 of {x.shape} can't be cut into {num_groups} groups")
     grouped = x.reshape(x.shape[0], num_groups, -1)
     y = layer_norm(grouped, grouped.shape[2:], eps=eps).reshape(*x.shape)
@@ -398,7 +398,7 @@ def _by_channel(v: Tensor, x: Tensor) -> Tensor:
     """``v`` of shape (C,) shaped to broadcast along axis 1 of ``x``."""
     if v.shape != (x.shape[1],):
         raise ShapeError(
-            f"the input {x.shape} has {x.shape[1]} channels (axis 1), but the layer is for {v.shape[0]}"
+            f"the input {x.shape} has {x.shape[1]} channels (axis 1), but a parameter has shape {v.shape}"
         )
     return v.reshape(1, -1, *(1 for _ in x.shape[2:]))
 

@@ -16,6 +16,7 @@ from dawdle.errors import ArgumentTypeError
 from dawdle.tensor.core import coerce, is_scalar
 
 F = TypeVar("F", bound=Callable[..., Any])
+Take = Callable[[Any, Any], Any]
 UNFIT = object()
 LEAST, MOST = -(1 << 63), (1 << 64) - 1  # what the integers of any dtype lie within
 
@@ -31,6 +32,8 @@ def _integer(value: Any, first: Any) -> Any:
 
 
 def _number(value: Any, first: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
     return value if hasattr(value, "__float__") and not isinstance(value, (str, bytes)) else UNFIT
 
 
@@ -52,14 +55,21 @@ def _tensor(value: Any, first: Any) -> Any:
     return coerce(first, value)
 
 
-def _several(take: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _maybe(take: Take) -> Take:
+    """None as well."""
+    return lambda value, first: None if value is None else take(value, first)
+
+
+def _several(take: Take, count: int | None = None) -> Take:
+    """A sequence of what ``take`` takes, of ``count`` if there is one."""
+
     def sequence(value: Any, first: Any) -> Any:
         if hasattr(value, "tolist") and value.ndim == 1:
             value = value.tolist()
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes)):
             return UNFIT
         fitted = tuple([take(v, first) for v in value])
-        return UNFIT if any(v is UNFIT for v in fitted) else fitted
+        return UNFIT if any(v is UNFIT for v in fitted) or count not in (None, len(fitted)) else fitted
 
     return sequence
 
@@ -71,21 +81,13 @@ class Kind:
     """
 
     words: str
-    take: Callable[[Any, Any], Any]
+    take: Take
     plain: tuple[type, ...] = ()
-
-
-def _none(value: Any, first: Any) -> Any:
-    return None if value is None else UNFIT
-
-
-def _maybe_integer(value: Any, first: Any) -> Any:
-    return None if value is None else _integer(value, first)
 
 
 INTEGERS = Kind("a sequence of integers", _several(_integer))
 KINDS = {
-    "None": Kind("None", _none, (type(None),)),
+    "None": Kind("None", lambda value, first: None if value is None else UNFIT, (type(None),)),
     "int": Kind("an integer", _integer, (int,)),
     "float": Kind("a number", _number, (float, int)),
     "Scalar": Kind("a number", _number, (float, int, bool)),
@@ -95,10 +97,15 @@ KINDS = {
     "Operand": Kind("a tensor", _operand, (float, int, bool)),
     "Sequence[int]": INTEGERS,
     "tuple[int, ...]": INTEGERS,
-    "Sequence[int | None]": Kind("a sequence of integers", _several(_maybe_integer)),
+    "Sequence[int | None]": Kind("a sequence of integers", _several(_maybe(_integer))),
     "Sequence[float]": Kind("a sequence of numbers", _several(_number)),
     "Generator": Kind("a Generator", lambda value, first: value if hasattr(value, "bits") else UNFIT),
-    "tuple[float, float]": Kind("two numbers", _several(_number)),
+    "tuple[float, float]": Kind("two numbers", _several(_number, 2)),
+    "Sequence[tuple[int, int]]": Kind("a sequence of pairs of integers", _several(_several(_integer, 2))),
+    "Sequence[Operand]": Kind("a sequence of tensors", _several(_operand)),
+    "Sequence[Operand | None]": Kind("a sequence of tensors", _several(_maybe(_operand))),
+    "Sequence[Any]": Kind("a sequence", _several(lambda value, first: value)),
+    "Distance": Kind("a function", lambda value, first: value if callable(value) else UNFIT),
 }
 SIZES = ["int", "Sequence[int]"]
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)

@@ -40,6 +40,9 @@ def scaled_dot_product_attention(
     dtype = promote(promote(query.lazy.dtype, key.lazy.dtype), value.lazy.dtype)
     if not dtype.is_float:
         raise DTypeError(f"attention takes floats, got {dtype.name}; cast the operands")
+    if any(len(t.lazy.shape) < 2 for t in (query, key, value)):
+        shapes = ", ".join(str(t.lazy.shape) for t in (query, key, value))
+        raise ShapeError(f"scaled_dot_product_attention takes (..., length, features), got shapes {shapes}")
     if enable_gqa:
         key, value = _for_groups(key, query), _for_groups(value, query)
     factor = 1 / math.sqrt(query.lazy.shape[-1]) if scale is None else scale

@@ -96,7 +96,7 @@ def arange(
     whole = all(isinstance(v, (int, np.integer)) for v in numbers)
     kind = to_dtype(dtype) if dtype is not None else DEFAULT_INT if whole else DEFAULT_FLOAT
     if whole:
-        n = len(range(*[int(v) for v in numbers]))
+        n = max(-(-(int(end) - int(start)) // int(step)), 0)
     else:
         steps = (end - start) / step
         if not math.isfinite(steps):

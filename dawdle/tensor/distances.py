@@ -88,6 +88,8 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     """
     x1, x2 = to_float(x1), to_float(x2)
     shape = broadcast_shape("cosine_similarity", x1.lazy.shape, x2.lazy.shape)
+    if not shape:
+        return apply(Op.RESHAPE, (), cosine_similarity(apply(Op.RESHAPE, (1,), x1), x2, dim, eps))
     axis = axis_of(dim, len(shape), "cosine_similarity", shape)
     product = ew.mul(_unit(x1, axis, shape, eps), _unit(x2, axis, shape, eps))
     out: Tensor = cast(total(product, axis), ew.promoted(x1, x2))

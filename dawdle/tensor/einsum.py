@@ -189,9 +189,13 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence[Any] = 2) -> Tensor:
     """
     shapes = a.lazy.shape, b.lazy.shape
     if isinstance(dims, int):
+        if not 0 <= dims <= min(map(len, shapes)):
+            raise ShapeError(f"tensordot over {dims} dimensions of shapes {shapes[0]} and {shapes[1]}")
         pairs = (list(range(-dims, 0)), list(range(dims)))
     else:
-        pairs = tuple([d] if isinstance(d, int) else list(d) for d in dims)  # type: ignore[assignment]
+        pairs = tuple(list(d) if isinstance(d, Sequence) else [d] for d in dims)  # type: ignore[assignment]
+        if len(pairs) != 2 or any(isinstance(d, float) for named in pairs for d in named):
+            raise ShapeError(f"tensordot: dims is a number or a pair of lists, got {dims!r}")
     wrong = f"tensordot over dims {dims} of shapes {shapes[0]} and {shapes[1]}"
     if any(len(named) > len(shape) for named, shape in zip(pairs, shapes, strict=True)):
         raise ShapeError(f"{wrong}: there are fewer")

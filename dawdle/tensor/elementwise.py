@@ -16,7 +16,7 @@ from dawdle.dtype import (
     uint32,
     uint64,
 )
-from dawdle.errors import ArgumentError, DTypeError
+from dawdle.errors import ArgumentError, DTypeError, RangeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor.autograd import Composite
 from dawdle.tensor.core import (
@@ -407,6 +407,9 @@ def ceil(x: Tensor) -> Tensor:
     return where(lt(t, x), add(t, 1), t)
 
 
+DECIMALS = 300  # ten to a higher power is no float
+
+
 def round(x: Tensor, decimals: int = 0) -> Tensor:
     """Rounded to the nearest number of so many decimals, halves to the even one; the gradient is 0.
 
@@ -418,6 +421,8 @@ def round(x: Tensor, decimals: int = 0) -> Tensor:
         return same(x)
     if not decimals:
         return _round(x)
+    if abs(decimals) > DECIMALS:
+        raise RangeError(f"round: decimals must be within {-DECIMALS} and {DECIMALS}, got {decimals}")
     wide = widen(x)
     scale = 10.0 ** abs(decimals)
     rounded = div(_round(mul(wide, scale)), scale) if decimals > 0 else mul(_round(div(wide, scale)), scale)

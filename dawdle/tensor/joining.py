@@ -168,7 +168,8 @@ def _split_along(name: str, axis_for: Callable[[int], int], least: int) -> Calla
         if n < least:
             raise ShapeError(f"{name} needs at least {least} dimensions, got shape {x.lazy.shape}")
         axis = axis_for(n)
-        if isinstance(indices_or_sections, int) and x.lazy.shape[axis] % indices_or_sections:
+        parts = indices_or_sections
+        if isinstance(parts, int) and (parts < 1 or x.lazy.shape[axis] % parts):
             raise ShapeError(
                 f"{name}: dimension {axis} of shape {x.lazy.shape} doesn't split into {indices_or_sections} "
                 "equal parts; use tensor_split"

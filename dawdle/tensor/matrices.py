@@ -42,6 +42,8 @@ def matrix_norm(
     smallest sum of magnitudes of a column, ``inf`` and ``-inf`` of a row.
     """
     shape = x.lazy.shape
+    if len(dim) != 2:
+        raise ShapeError(f"matrix_norm takes two dimensions, got {tuple(dim)} of shape {shape}")
     rows, columns = (axis_of(d, len(shape), "matrix_norm", shape) for d in dim)
     if len(shape) < 2 or rows == columns:
         raise ShapeError(f"matrix_norm takes two dimensions, got {tuple(dim)} of shape {shape}")
@@ -137,6 +139,8 @@ def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
 
 def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
     """The inverse of a matrix, given its Cholesky factor."""
+    if len(factor.lazy.shape) < 2:
+        raise ShapeError(f"cholesky_inverse takes matrices, got shape {factor.lazy.shape}")
     n = factor.lazy.shape[-1]
     identity = type(factor).eye(n, dtype=factor.lazy.dtype, device=factor.lazy.device)
     return cholesky_solve(identity, factor, upper)

@@ -221,6 +221,8 @@ def flipud(x: Tensor) -> Tensor:
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """Rotated ``k`` times by 90 degrees in the plane of two dimensions, from the first to the second."""
     shape = x.lazy.shape
+    if len(dims) != 2:
+        raise ShapeError(f"rot90 turns in the plane of two dimensions, got {tuple(dims)}")
     a, b = (axis_of(d, len(shape), "rot90", shape) for d in dims)
     if a == b:
         raise ShapeError(f"rot90: dims {tuple(dims)} of shape {shape} are the same")

@@ -9,8 +9,9 @@ from dawdle.dtype import DType
 from dawdle.errors import ArgumentError, DTypeError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
-from dawdle.tensor.core import Dim, apply, axis_of, cast, constant, dims, operands, to_float, widen
+from dawdle.tensor.core import Dim, apply, cast, constant, dims, operands, to_float, widen
 from dawdle.tensor.indexing import checked, wrap_negative
+from dawdle.tensor.movement import dimension
 from dawdle.tensor.reduce import log_softmax, mean, shifted_logsumexp
 from dawdle.tensor.transcendental import rsqrt
 
@@ -31,7 +32,7 @@ def batchnorm(
     ``axis``.
     """
     shape = x.lazy.shape
-    at = axis_of(axis, len(shape), "batchnorm", shape)
+    at = dimension(x, axis, "batchnorm")
 
     def along(t: Tensor) -> Tensor:
         if t.lazy.size != shape[at]:
@@ -96,6 +97,13 @@ def _labels(x: Tensor, target: Tensor, axis: int, what: str) -> None:
         raise DTypeError(f"{what}: labels must be integers, got {target.lazy.dtype.name}; cast with .long()")
 
 
+def _classes(x: Tensor, what: str) -> int:
+    """The dimension of classes: the second, as in PyTorch, or the only one."""
+    if not x.lazy.shape:
+        raise ShapeError(f"{what} takes (N, C, ...) or (C,), got a 0-dimensional tensor")
+    return min(1, len(x.lazy.shape) - 1)
+
+
 def _picked(x: Tensor, target: Tensor, axis: int, ignore_index: int | None, what: str) -> Tensor:
     """``x`` at each label, without the class axis. Computing it raises IndexingError for a label that is no
     class, but for ``ignore_index``.
@@ -144,7 +152,7 @@ def nll_loss(
     ``weight`` holds a factor for each class, by whose sum the mean is divided. Labels equal to
     ``ignore_index`` don't count.
     """
-    axis = min(1, len(x.lazy.shape) - 1)
+    axis = _classes(x, "nll_loss")
     _labels(x, target, axis, "nll_loss")
     picked = _picked(x, target, axis, ignore_index, "nll_loss")
     return _weighted(ew.neg(picked), target, weight, ignore_index, reduction)
@@ -165,7 +173,7 @@ def cross_entropy(
     The dimension of classes is the second, as in PyTorch. Options as in :func:`nll_loss`; ``label_smoothing``
     takes that much of each label and spreads it evenly over the classes.
     """
-    axis = min(1, len(x.lazy.shape) - 1)
+    axis = _classes(x, "cross_entropy")
     if target.lazy.shape == x.lazy.shape and target.lazy.dtype.is_float:
         return _soft_cross_entropy(x, target, weight, axis, reduction, label_smoothing)
     return _hard_cross_entropy(x, target, axis, weight, ignore_index, reduction, label_smoothing)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
-from dawdle.tensor.core import Dim, Scalar, apply, axis_of, cut, dims, keywords
+from dawdle.tensor.core import Scalar, apply, axis_of, cut, dims, keywords
 from dawdle.tensor.joining import cat
 from dawdle.tensor.movement import flip, pad_dims
 
@@ -38,7 +38,11 @@ def pad(x: Tensor, pad: Sequence[Any], mode: str = "constant", value: Scalar | N
 def _pairs(x: Tensor, pad: Sequence[Any]) -> list[tuple[int, int]]:
     """(low, high) for each dimension."""
     n = len(x.lazy.shape)
+    if any(isinstance(p, str) for p in pad):
+        raise ShapeError(f"pad: amounts are integers, got {tuple(pad)}")
     if len(pad) and not isinstance(pad[0], int):
+        if not all(isinstance(p, Sequence) and len(p) == 2 for p in pad):
+            raise ShapeError(f"pad: amounts are (low, high) for each dimension, got {tuple(pad)}")
         pairs = [(int(a), int(b)) for a, b in pad]
         if len(pairs) != n:
             raise ShapeError(f"pad: {len(pairs)} pairs for the {n} dimensions of shape {x.lazy.shape}")
@@ -93,7 +97,7 @@ SOURCES: dict[str, tuple[Callable[[int], float], Callable[[Tensor, int, int, int
 
 @keywords(dims="dim")
 @dims
-def roll(x: Tensor, shifts: int | Sequence[int], dim: Dim = None) -> Tensor:
+def roll(x: Tensor, shifts: int | Sequence[int], dim: int | Sequence[int] | None = None) -> Tensor:
     """Elements moved on by ``shifts`` along ``dim`` (in the flattened tensor by default), those that fall off
     re-enter.
     """

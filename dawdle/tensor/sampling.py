@@ -234,8 +234,8 @@ def normal(
 def randint(
     cls: type[Tensor],
     low: int = 0,
-    high: Any = None,
-    size: Any = (),
+    high: int | Sequence[int] | None = None,
+    size: int | Sequence[int] = (),
     dtype: object | None = None,
     device: str | None = None,
     generator: Generator | None = None,
@@ -243,18 +243,19 @@ def randint(
     """Random integers in [low, high), or [0, low) if ``high`` is left out; int64 by default. The shape may
     follow one limit, too: ``randint(high, size)``.
     """
-    if isinstance(high, (tuple, list)):
-        high, size = None, high
-    low, high = (0, low) if high is None else (low, high)
-    if high <= low:
-        raise ShapeError(f"randint: high {high} must be above low {low}")
+    if isinstance(high, Sequence):
+        low, top, size = 0, low, high
+    else:
+        low, top = (0, low) if high is None else (low, high)
+    if top <= low:
+        raise ShapeError(f"randint: high {top} must be above low {low}")
     sizes, kind = (
         shape_args((size,) if isinstance(size, int) else size, "randint"),
         to_dtype(dtype or DEFAULT_INT),
     )
     first, second = _draw(cls, math.prod(sizes), device, generator)
     word = ew.bitor(ew.lshift(cast(first, uint64), 32), cast(second, uint64))
-    out = ew.add(cast(ew.mod(word, high - low), DEFAULT_INT), low)  # biased by less than (high - low) / 2**64
+    out = ew.add(cast(ew.mod(word, top - low), DEFAULT_INT), low)  # biased by less than (high - low) / 2**64
     return cast(out, kind).reshape(sizes)
 
 

@@ -333,6 +333,9 @@ def index_reduce(
     x: Tensor, dim: int, index: Operand, source: Operand, reduce: str, include_self: bool = True
 ) -> Tensor:
     """``x`` with slice ``i`` of ``source`` combined into slice ``index[i]``; see :func:`scatter_reduce`."""
+    if not x.lazy.shape:
+        of_one = index_reduce(atleast_1d(x), dim, index, source, reduce, include_self)
+        return apply(Op.RESHAPE, (), of_one)
     _, places, values = _spread(x, dim, index, source, "index_reduce")
     return _reduced(x, dim, places, values, reduce, include_self, "index_reduce")
 

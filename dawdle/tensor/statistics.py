@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dawdle.dtype import int64
 from dawdle.errors import ArgumentError, RangeError, ShapeError
 from dawdle.lazy.ops import Op
@@ -31,6 +29,7 @@ from dawdle.tensor.core import (
     widen,
 )
 from dawdle.tensor.extrema import Selection, argmax, shared_gradient
+from dawdle.tensor.interop import host_data
 from dawdle.tensor.linalg import matmul
 from dawdle.tensor.reduce import mean, not_empty, positions
 from dawdle.tensor.sorting import lone, ordered, selected
@@ -180,7 +179,7 @@ def _unflattened(out: Tensor, q: Operand, x: Tensor, axes: Sequence[int], keepdi
 def _shares(x: Tensor, q: Operand) -> Tensor:
     """``q`` in one dimension, in the dtype of ``x``. What is known on the host is checked."""
     if not hasattr(q, "lazy"):
-        q = np.asarray(q, x.lazy.dtype.storage)
+        q = host_data(q).values.astype(x.lazy.dtype.storage)
         wrong = q[~((q >= 0) & (q <= 1))]
         if wrong.size:
             raise RangeError(f"quantile: q must be within [0, 1], got {wrong.flat[0]}")

@@ -26,7 +26,7 @@ Sizes = int | Sequence[int]
 
 def each(value: Sizes, n: int, what: str, least: int = 1) -> Shape:
     """A size for each of ``n`` dimensions."""
-    sizes = (int(value),) * n if isinstance(value, (int, np.integer)) else tuple(value)
+    sizes = tuple(value) if isinstance(value, (Sequence, np.ndarray)) else (value,) * n
     if len(sizes) == 1 and n > 1:
         sizes *= n
     if len(sizes) != n or any(not isinstance(s, (int, np.integer)) or s < least for s in sizes):

@@ -9,7 +9,7 @@ import pytest
 
 import dawdle
 from dawdle import Tensor, linalg
-from dawdle.errors import ArgumentTypeError
+from dawdle.errors import ArgumentTypeError, DawdleError
 from dawdle.nn import functional
 from dawdle.tensor.arguments import rule_of
 
@@ -19,8 +19,7 @@ TOPICS = [base for base in Tensor.__mro__ if base.__module__.startswith("dawdle.
 # what other rules look at: those of dimensions and dtypes, and functions that tell several uses apart
 OTHERS = {
     "Any", "object", "object | None", "Dim", "Dim | bool", "int | Operand | None",
-    "Sequence[Operand | None]", "Sequence[tuple[int, int]]", "Sequence[Any]", "int | Sequence[Any]",
-    "Order", "Distance | None",
+    "Order",
 }  # fmt: skip
 X = Tensor([[3.0, 1.0, 2.0], [1.0, 0.0, 2.0]])
 
@@ -82,3 +81,46 @@ def test_what_stands_for_an_integer_or_a_tensor(device):
         assert X.tile(dims=sizes).shape == (4, 3)
     assert X.mv(np.float32([1, 0, 0])).tolist() == X.mv([1.0, 0.0, 0.0]).tolist() == [3, 1]
     assert X.sum(0, keepdim=np.True_).shape == (1, 3)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: X.round(decimals=400), "round: decimals must be within -300 and 300, got 400"),
+    (lambda: X.rot90(dims=(0,)), "rot90 turns in the plane of two dimensions"),
+    (lambda: X.matrix_norm(dim=(0, 1, 0)), "two dimensions"),
+    (lambda: X.tensordot(X, [0]), "a pair of lists"),
+    (lambda: X.tensordot(X, [0.5, 1]), "a pair of lists"),
+    (lambda: X.tensordot(X, 3), "over 3 dimensions of shapes"),
+    (lambda: X.vsplit(0), "vsplit: dimension 0"),
+    (lambda: X.pad((1, "a")), "amounts are integers"),
+    (lambda: X.pad([(1, 2), 3]), "pad: amounts are"),
+    (lambda: X.roll(1, 1.5), "roll: dim must be an integer"),
+    (lambda: X.shrink([(0,), (1, 2)]), "ranges must be a sequence of pairs of integers"),
+    (lambda: X.index_put(0, 1.0), "indices must be a sequence of tensors, got 0"),
+    (lambda: X.quantile("half"), "q must be a tensor, got 'half'"),
+    (lambda: X.quantile([0.5, "half"]), "dtype"),
+    (lambda: X.histogram(3, range=(1.0,)), "range must be two numbers or None"),
+    (lambda: X.expand(2**40, 2, 3).expand(2**40, 2, 3)[0, 0].expand(2**62, 3), "64-bit indices"),
+    (lambda: X.expand(2**62, 2, 3), "64-bit indices"),
+    (lambda: Tensor.zeros(2**70), "64-bit indices"),
+    (lambda: Tensor.arange(2**70), "64-bit indices"),
+    (lambda: Tensor.randint(1, "9", (2,)), "high must be an integer"),
+    (lambda: Tensor(1.0).cholesky_inverse(), "takes matrices"),
+    (lambda: Tensor(1.0).cross_entropy(Tensor(1)), "0-dimensional"),
+    (lambda: Tensor(1.0).nll_loss(Tensor(1)), "0-dimensional"),
+    (lambda: Tensor(1.0).batchnorm(1, 0, Tensor(1.0), Tensor(1.0)), "0-dimensional"),
+    (lambda: functional.scaled_dot_product_attention(X[0], X, X), "length, features"),
+    (lambda: functional.group_norm(X, 0), "into 0 groups"),
+    (lambda: functional.max_pool1d(X, 2, padding=0.5), "padding must be an integer"),
+    (lambda: dawdle.frombuffer(3, dtype="int8"), "bytes or a buffer, got int"),
+    (lambda: dawdle.delete(X, 0, axis=2), "delete: dim 2 is out of range"),
+    (lambda: dawdle.promote_types("float32", "complex64"), "dtype complex64"),
+    (lambda: dawdle.get_rng_state(generator=1), "generator must be a Generator or None"),
+])  # fmt: skip
+def test_values_that_cannot_be(call, words, device):
+    with pytest.raises(DawdleError, match=words):
+        call()
+
+
+def test_a_0_dimensional_operand_is_one_element(device):
+    assert functional.cosine_similarity(Tensor(2.0), Tensor(-3.0), dim=0).item() == -1
+    assert Tensor(2.0).index_reduce(0, Tensor([0]), Tensor([3.0]), "prod").item() == 6
