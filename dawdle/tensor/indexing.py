@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from dawdle.config import current
-from dawdle.dtype import bool_, int64
+from dawdle.dtype import Array, bool_, int64
 from dawdle.errors import IndexingError, ShapeError
 from dawdle.lazy.ops import Op
 from dawdle.tensor import elementwise as ew
@@ -53,12 +53,19 @@ def _is_array(k: object) -> bool:
     return isinstance(k, (list, tuple, range, np.ndarray)) or hasattr(k, "lazy")
 
 
+def _array(k: Any, what: str) -> Array:
+    try:
+        return np.asarray(k)
+    except ValueError:
+        raise IndexingError(f"{what}: the rows of a list must have one length, got {k!r}") from None
+
+
 def _plain(k: Any) -> Any:
     """A key as an int, a slice, None, an ellipsis, an array or a tensor; IndexingError for anything else."""
     if k is None or k is Ellipsis or isinstance(k, slice) or hasattr(k, "lazy"):
         return k
     if _is_array(k) or isinstance(k, (bool, np.bool_)):
-        array = np.asarray(k)
+        array = _array(k, "x[index]")
         if array.dtype.kind == "f" and not array.size:
             array = array.astype(np.int64)
         return int(array) if array.ndim == 0 and array.dtype.kind in "iu" else array
@@ -202,7 +209,7 @@ def index_tensor(x: Tensor, k: Operand, axis: int, what: str) -> Tensor:
         if given.lazy.device != x.lazy.device:
             given = given.to(x.lazy.device)
         return wrap_negative(checked(given, n, what), n)
-    array = np.asarray(k)
+    array = _array(k, what)
     if array.dtype.kind not in "iu" and array.size:
         raise IndexingError(f"{what}: an index must hold integers, got {array.dtype}")
     wrong = array[(array < -n) | (array >= n)]

@@ -207,6 +207,9 @@ def rearrange(x: Tensor, /, formula: str, **sizes: int) -> Tensor:
         raise ShapeError(
             f"rearrange: {formula!r} names {len(source)} dimensions, shape {shape} has {len(shape)}"
         )
+    for name, size in sizes.items():
+        if not isinstance(size, (int, np.integer)) or size < 0:
+            raise ShapeError(f"rearrange: the size of {name!r} must be an integer from 0 on, got {size!r}")
     known = dict(sizes)
     for group, n in zip(source, shape, strict=True):
         _split(group, n, known, formula, shape)

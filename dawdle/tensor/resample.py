@@ -296,6 +296,8 @@ def interpolate(
         counts, factors = [int(s) for s in _each(size, n, "size")], [None] * n  # type: ignore[arg-type]
     else:
         given = _each(scale_factor, n, "scale_factor")
+        if not all(map(math.isfinite, given)):
+            raise ShapeError(f"interpolate: factors must be finite, got {scale_factor!r}")
         counts = [math.floor(float(s) * f) for s, f in zip(shape[2:], given, strict=True)]
         factors = [None] * n if recompute_scale_factor else [float(f) for f in given]  # type: ignore[misc]
     if min(counts, default=1) < 1 or 0 in shape[2:]:

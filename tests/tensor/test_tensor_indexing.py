@@ -137,7 +137,7 @@ def test_numbers_are_checked_at_once():
         with pytest.raises(IndexingError, match="out of range for dimension"):
             x[bad]
     for key, words in (((0, 0, 0), "too many indices"), ((..., ...), "single ellipsis"),
-        (1.5, "can't index with float"),
+        (1.5, "can't index with float"), ([[0], [0, 1]], "must have one length"),
                        ("a", "can't index with str"), (Tensor([1.0]), "must hold integers"),
                        ([1.5], "must hold integers"),
                        (np.array([True]), "doesn't fit"), (slice(0, 1, 0), "bad slice")):  # fmt: skip
