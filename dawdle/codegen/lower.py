@@ -34,7 +34,9 @@ def reduction(op: Op, body: Expr, ranges: tuple[Range, ...]) -> Expr:
         and body.src[2] is _zero(body.dtype)
     ):
         inner = body.src[1]
-        if inner.arg[0] is Op.ADD:
+        # a condition on the inner sum itself runs over the same ranges once more
+        plain = all(e.op is not X.REDUCE for e in expr.walk([body.src[0]]))
+        if inner.arg[0] is Op.ADD and plain:
             masked = alu(Op.WHERE, body.src[0], inner.src[0], body.src[2])
             return expr.reduce(op, masked, (*ranges, *inner.arg[1]))
     return expr.reduce(op, body, ranges)

@@ -196,6 +196,13 @@ def nearest(x, y):
     return build.reduce(Op.AMAX, build.reduce(Op.SUM, apart, [1]), [0])
 
 
+def chosen_sums(x):
+    """A sum of sums, each under a condition on itself."""
+    sums = build.reduce(Op.SUM, x, [1])
+    zero = build.full(sums.shape, 0.0, float32, "CPU")
+    return build.reduce(Op.SUM, build.where(build.binary(Op.CMPLT, zero, sums), sums, zero), [0])
+
+
 def padded(x):
     return build.reshape(build.pad(build.reshape(x, (x.size,)), [(1, 1, 0)]), (5, 10))
 
@@ -205,6 +212,8 @@ CASES = {
     "scan": (lambda x: build.scan(Op.ADD, build.permute(x, (1, 0)), 1), (5, 7)),
     "matmul": (matmul, (5, 12), (12, 17)),
     "nearest": (nearest, (16, 1), (1, 8)),
+    "chosen sums": (chosen_sums, (16, 8)),
+    "chosen sums of columns": (chosen_sums, (20, 3, 9)),
     "padded": (padded, (6, 8)),
     "flipped": (lambda x: build.reshape(build.flip(x, [0, 1]), (8, 6)), (6, 8)),
     "windows": (
