@@ -271,6 +271,7 @@ QUANTIZED = [
 ]
 
 OTHERS = [
+    Row("LayerNormalization", [normal(2, 3).astype(np.float64), np.ones(3)], outputs=3, opset=17),
     Row("Hardmax", [normal(0, 3)]),
     Row("Clip", [np.float32([-np.inf, 2, np.inf])], opset=8),
     Row("HannWindow", [number(0, np.int64)], opset=17),

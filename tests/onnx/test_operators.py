@@ -30,6 +30,8 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
 
 # ---- Fourier transforms
 
+TYPES = {"bfloat16": "BFLOAT16", "float16": "FLOAT16", "float64": "DOUBLE"}
+
 
 def complex_(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return x[..., 0] + 1j * x[..., 1]
@@ -56,6 +58,22 @@ def test_fourier_transform_cuts_and_fills(length: int) -> None:
     x = normal(8, 3, 2)
     (y,) = Row("DFT", [x, np.array(length, np.int64), np.array(0, np.int64)]).run()
     np.testing.assert_allclose(complex_(y), np.fft.fft(complex_(x), length, axis=0), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [Row("DFT", [normal(1, 4, 1)]), Row("STFT", [normal(1, 8, 1), np.array(2), None, np.array(4)])],
+    ids=["DFT", "STFT"],
+)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
+def test_fourier_transforms_keep_the_dtype(row: Row, dtype: str) -> None:
+    """Of which that of the tables isn't always a part."""
+    signal = row.inputs[0].astype(helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(TYPES[dtype])))
+    model = dawdle.onnx.load(Row(row.op, [signal, *row.inputs[1:]]).model(), device="NUMPY")
+    given = {**row.given(), "x0": signal}
+    assert model(**given)[0].dtype.name == dtype
+    exact = row.run()[0]
+    np.testing.assert_allclose(model(**given)[0].numpy(), exact, atol=0.05)
 
 
 # ---- reading at places

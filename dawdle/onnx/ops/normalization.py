@@ -95,10 +95,12 @@ def _from(node: Node, x: Tensor, default: int = -1) -> range:
 def layer_norm(
     node: Node, x: Tensor, scale: Tensor, bias: Tensor | None = None
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """The statistics come in the dtype that ``stash_type`` names, also where a wider one was computed in."""
     wide = x.cast(_stash(node, x))
     out, mean, inverse = _standardized(wide, _from(node, x), node.float("epsilon", 1e-5))
     scaled = out.cast(x.dtype) * scale
-    return (scaled if bias is None else scaled + bias), mean, inverse
+    kind = tensor_dtype(node.int("stash_type", 1)) or x.dtype
+    return (scaled if bias is None else scaled + bias), mean.cast(kind), inverse.cast(kind)
 
 
 @operator("RMSNormalization")

@@ -47,8 +47,8 @@ def _dft(node: Node, x: Tensor, length: Tensor | None, axis: int) -> Tensor:
     if inverse and onesided:
         if x.shape[-1] != 2:
             raise ModelError(f"{node}: the inverse of onesided spectra takes complex numbers, got {x.shape}")
-        return _real_inverse(node, moved, n).movedim(-2, axis)
-    return _transform(node, moved, half if onesided else n, inverse).movedim(-2, axis)
+        return _real_inverse(node, moved, n).movedim(-2, axis).cast(x.dtype)
+    return _transform(node, moved, half if onesided else n, inverse).movedim(-2, axis).cast(x.dtype)
 
 
 def _transform(node: Node, x: Tensor, rows: int, inverse: bool) -> Tensor:
@@ -120,7 +120,7 @@ def stft(
     frames = frames if window is None else frames * window
     onesided = node.flag("onesided", 1) and parts == 1
     rows = n // 2 + 1 if onesided else n
-    return _transform(node, frames.movedim(1, -1), rows, inverse=False)
+    return _transform(node, frames.movedim(1, -1), rows, inverse=False).cast(x.dtype)
 
 
 # ---- windows
