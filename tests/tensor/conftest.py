@@ -1,6 +1,5 @@
-"""Tensor tests run on every device; where compiling is slow, most of those that don't depend on it are left out.
-
-DAWDLE_TEST_ALL=1 runs all.
+"""Tensor tests run on every device; where compiling is slow, most of those that don't depend on it are left
+out. DAWDLE_TEST_ALL=1 runs all.
 """
 from __future__ import annotations
 
