@@ -12,7 +12,7 @@ import numpy as np
 from dawdle.dtype import DType, float32
 from dawdle.errors import ModelError
 from dawdle.onnx.graph import Cell, Graph, Step
-from dawdle.onnx.order import Names, check_extent, graph_names, key_of
+from dawdle.onnx.order import Names, bodies, check_extent, graph_names, key_of
 from dawdle.onnx.registry import DOMAINS, Node, find
 from dawdle.onnx.schema import NEWEST, alike, check_opsets, check_versions, faults, find_schema
 from dawdle.onnx.values import ELEMENT_TYPES, HostArray, Value, tensor_dtype
@@ -80,7 +80,8 @@ class Assembler:
     def _steps(self, nodes: Sequence[Any], names: Names, within: Within) -> list[Step]:
         steps: list[Step] = []
         for node in names.ordered(nodes):
-            steps.append(self._step(node, replace(within, names=names.visible), steps))
+            seen = names.visible if any(bodies(node)) else ()
+            steps.append(self._step(node, replace(within, names=seen), steps))
             names.given |= set(filter(None, node.output))
         return steps
 
