@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from dawdle import array_api, arrays, func, functions, gradient, linalg, nn, random
+from dawdle import array_api, arrays, func, functions, gradient, linalg, nn, random, windows
 from dawdle import dtype as _dtype
 from dawdle.array_api import result_type
 from dawdle.arrays import *  # noqa: F403
@@ -87,6 +87,7 @@ from dawdle.tensor.autograd import (
 from dawdle.tensor.einsum import einsum, tensordot
 from dawdle.tensor.joining import cat, stack
 from dawdle.tensor.linalg import chain_matmul
+from dawdle.windows import *  # noqa: F403
 
 __all__ = [
     "ArgumentError",
@@ -191,6 +192,7 @@ __all__ = [
 
 __all__ += functions.__all__
 __all__ += arrays.__all__
+__all__ += windows.__all__
 
 __version__ = "0.1.0"
 

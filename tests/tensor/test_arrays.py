@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import dawdle
-from dawdle import Tensor, arrays
-from dawdle.errors import ArgumentError, IndexingError, ShapeError
+from dawdle import Tensor, arrays, windows
+from dawdle.errors import ArgumentError, DTypeError, IndexingError, ShapeError
 
 pytestmark = pytest.mark.parametrize("device", ["NUMPY"], indirect=True)
 
@@ -111,6 +111,22 @@ def test_combinations(device):
         want = list(draw([1, 4, 9, 16], r))
         got = dawdle.combinations(x, r, again)
         assert got.shape == (len(want), r) and got.tolist() == [list(w) for w in want]
+
+
+@pytest.mark.parametrize("name", windows.__all__)
+def test_windows(name, device):
+    torch = pytest.importorskip("torch")
+    for n in (0, 1, 2, 7, 8):
+        for periodic in (True, False):
+            want = getattr(torch, name)(n, periodic, dtype=torch.float64).numpy()
+            got = getattr(dawdle, name)(n, periodic, dtype="float64")
+            np.testing.assert_allclose(got.numpy(), want, atol=1e-12)
+    assert getattr(dawdle, name)(4, requires_grad=True).requires_grad
+    assert getattr(dawdle, name)(window_length=4).dtype == "float32"
+    with pytest.raises(ShapeError, match="negative"):
+        getattr(dawdle, name)(-1)
+    with pytest.raises(DTypeError, match="int32"):
+        getattr(dawdle, name)(3, dtype="int32")
 
 
 @pytest.mark.parametrize("call, error, words", [
