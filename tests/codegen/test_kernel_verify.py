@@ -182,6 +182,11 @@ def softmax(x):
     return build.binary(Op.DIV, e, build.expand(build.reduce(Op.SUM, e, [1]), x.shape))
 
 
+def residual_of_transpose(x):
+    y = build.permute(x, (1, 0))
+    return build.binary(Op.ADD, softmax(y), y)
+
+
 def matmul(x, y):
     shape = (x.shape[0], *y.shape)
     a = build.expand(build.reshape(x, (*x.shape, 1)), shape)
@@ -209,6 +214,7 @@ def padded(x):
 
 CASES = {
     "softmax": (softmax, (6, 16)),
+    "residual of a transpose": (residual_of_transpose, (24, 16)),
     "scan": (lambda x: build.scan(Op.ADD, build.permute(x, (1, 0)), 1), (5, 7)),
     "matmul": (matmul, (5, 12), (12, 17)),
     "nearest": (nearest, (16, 1), (1, 8)),

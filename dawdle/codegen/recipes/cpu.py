@@ -149,7 +149,8 @@ def _generic(k: Kernel, target: Target) -> Kernel:
     k, outer, tile = split(k, last, lanes * tiles)
     k, unrolled, vector = split(k, tile, lanes, last.name + "u")
     k = mark(mark(k, unrolled, "unroll"), vector, "vector")
-    across = [] if inner or tail else [r for r in order if r.extent >= TRANSPOSE and _jumps(loads, last, r)]
+    alone = not (inner or tail or k.stages)  # rows that are kept are kept one at a time
+    across = [r for r in order if alone and r.extent >= TRANSPOSE and _jumps(loads, last, r)]
     if across:
         k, rows, row = split(k, across[-1], TRANSPOSE)
         k = mark(k, row, "unroll")
