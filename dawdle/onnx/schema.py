@@ -60,7 +60,7 @@ def faults(proto: Any, node: Node) -> Iterator[str]:
 def alike(node: Node) -> tuple[tuple[int, ...], ...]:
     """The positions of inputs that must be of one dtype."""
     schema = find_schema(node)
-    if schema is None:
+    if schema is None or _newer_than_the_package(node):
         return ()
     variables = {constraint.type_param_str for constraint in schema.type_constraints}
     groups: dict[str, list[int]] = {}

@@ -409,3 +409,10 @@ def encoded(n: int) -> bytes:
         out.append(n & 127 | 128)
         n >>= 7
     return bytes([*out, n])
+
+
+def test_what_is_newer_than_the_package_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its schemas are of an older opset, which may not know an attribute."""
+    monkeypatch.setattr(onnx.defs, "onnx_opset_version", lambda: 20)
+    model = dawdle.onnx.load(typed("Relu", slope=1.0), device="NUMPY")
+    assert model(X)["y"].tolist() == [0, 2]
