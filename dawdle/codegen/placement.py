@@ -12,7 +12,7 @@ from collections import Counter
 from dawdle.codegen import expr, loop
 from dawdle.codegen.algebra import add, bounds, coefficient, mul, simplify, without
 from dawdle.codegen.expr import INDEX, Expr, Range, X, alu, const, range_, substitute, walk
-from dawdle.codegen.kernel import Kernel
+from dawdle.codegen.kernel import Kernel, StageBuffer
 from dawdle.dtype import DType
 from dawdle.lazy.ops import Op
 
@@ -45,7 +45,7 @@ class Placement(ABC):
         self.ids = {r: {"group": GROUP, "local": LOCAL}[how] for r, how in k.marks.items() if how in IDS}
         self.local = max((r.extent for r, v in self.ids.items() if v is LOCAL), default=0)
         self.groups = max((r.extent for r, v in self.ids.items() if v is GROUP), default=0)
-        self.at = {s.name: s.at for s in k.stages}
+        self.at = {s.name: self._around(s) for s in k.stages}
         self.counter: Counter[str] = Counter()
         self.variables: dict[Range, Expr] = {}
         self.scopes = [Scope(frozenset(), None)]
@@ -61,6 +61,11 @@ class Placement(ABC):
     @abstractmethod
     def scan(self, n: Expr) -> Expr:
         """Emit a SCAN in the innermost scope, and give its value there."""
+
+    def _around(self, s: StageBuffer) -> frozenset[Range]:
+        """The loops that the filling of a buffer stands in."""
+        outside = s.value.free.intersection(self.k.ranges).difference(s.dims)
+        return outside if s.at is None else outside | {s.at}
 
     # names, scopes, levels
 
@@ -78,9 +83,8 @@ class Placement(ABC):
                 out = n.free.union(*(known[s] - n.free for s in n.src)) if n.src else n.free
                 if n.op is X.REDUCE:
                     out -= frozenset(n.arg[1])
-                filled = self.at.get(n.arg) if n.op is X.LOAD else None
-                if filled is not None:
-                    out |= {filled}
+                if n.op is X.LOAD:
+                    out |= self.at.get(n.arg, frozenset())
                 known[n] = out - self.vectors
         return known[e]
 

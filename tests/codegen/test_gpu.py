@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -71,6 +72,22 @@ def nearest() -> LazyBuffer:
     """A reduction inside of another: only one of them is shared among a group's threads."""
     a, b = (build.expand(x, (70, 65)) for x in (floats(70, 1), floats(1, 65)))
     return build.reduce(Op.AMAX, build.reduce(Op.SUM, build.binary(Op.MAX, a, b), [1]), [0])
+
+
+def convolution() -> LazyBuffer:
+    """Windows of one image, whose 17 results for each place are one partial tile."""
+    x = build.window(floats(1, 3, 5, 16), [(2, 1, 1), (4, 2, 1)])
+    full = (1, 17, 3, *x.shape[2:])
+    x = build.expand(build.reshape(x, (1, 1, *x.shape[1:])), full)
+    w = build.expand(build.reshape(floats(17, 3, 2, 4), (1, 17, 3, 1, 1, 2, 4)), full)
+    return build.reduce(Op.SUM, build.binary(Op.MUL, x, w), [2, 5, 6])
+
+
+def test_a_tile_is_filled_inside_of_its_group() -> None:
+    out = convolution()
+    generated = generate(Group((out,), tuple(leaves([out])), out.shape), replace(TARGET, max_local=256))
+    verify_loops(generated.function)
+    assert generated.launch == (1, 256)
 
 
 GRAPHS = [softmax, chain, column_sum, total, prefix_sum, scatter, padded, matmul, nearest]
