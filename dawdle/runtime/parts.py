@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dawdle.dtype import Array, to_storage
+from dawdle.lazy import build
 from dawdle.lazy.buffer import LazyBuffer, Storage
 from dawdle.lazy.interpret import evaluate
+from dawdle.lazy.narrow import narrowed
 from dawdle.lazy.ops import Op
 from dawdle.lazy.simplify import on
 from dawdle.lazy.walk import postorder
@@ -66,15 +68,22 @@ class Pieces:
         self._nodes: dict[LazyBuffer, LazyBuffer] = {}
 
     def end(self, node: LazyBuffer) -> LazyBuffer | None:
-        """The first slice that was asked for of those that are the same piece; None if it is none."""
+        """What stands for a slice: the first one that was asked for of those that are the same piece, or work
+        on pieces. None if it is no piece and no such work.
+        """
         known = self._nodes.get(node)
         if known is not None:
             return known
         at = piece(node)
-        if at is None or at[1] % self._device.part_alignment:
+        if at is None:
+            other = narrowed(node)
+        elif at[1] % self._device.part_alignment:
             return None
-        self._nodes[node] = first = self._found.setdefault((*at, node.shape), node)
-        return first
+        else:
+            other = self._found.setdefault((*at, node.shape), node)
+        if other is not None:
+            self._nodes[node] = other
+        return other
 
     def storages(self, leaves: Sequence[LazyBuffer]) -> list[Buffer]:
         """Those of leaves, of which some are slices."""
@@ -86,13 +95,19 @@ class Pieces:
     def severed(
         self, outputs: Sequence[LazyBuffer], leaves: Sequence[LazyBuffer]
     ) -> tuple[list[LazyBuffer], list[LazyBuffer]]:
-        """A graph and its leaves with BUFFER nodes in the slices' places. The graph's own nodes stay."""
-        ends = {
-            x: LazyBuffer(Op.BUFFER, (), None, x.shape, x.dtype, x.device) for x in leaves if x.op is Op.SLICE
-        }
-        new = {node: ends[first] for node, first in self._nodes.items() if first in ends}
-        for node in postorder(outputs, lambda n: () if n in new else n.src):
-            if node not in new:
+        """A graph that ends where :meth:`end` says, and its leaves. The graph's own nodes stay."""
+        given = zip(leaves, self.storages(leaves), strict=True)
+        ends = {x: build.buffer(s, x.shape, x.dtype, x.device) for x, s in given if x.op is Op.SLICE}
+        others = self._nodes
+        new = {node: ends[first] for node, first in others.items() if first in ends}
+
+        def below(node: LazyBuffer) -> tuple[LazyBuffer, ...]:
+            return () if node in new else (others[node],) if node in others else node.src
+
+        for node in postorder(outputs, below):
+            if node in others:
+                new.setdefault(node, new[others[node]])
+            else:
                 new[node] = on(node, tuple([new[s] for s in node.src]))
         return [new[node] for node in outputs], [ends.get(x, x) for x in leaves]
 

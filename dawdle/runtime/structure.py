@@ -23,10 +23,10 @@ def canonical(
     """The graph's structure as a hashable key, its leaves in the order in which the key numbers them, and its
     COPY nodes, operands first.
 
-    Leaves are BUFFER nodes, and SLICE nodes for which ``end`` gives a node: the first that it was asked for
-    of those that are one leaf. Nodes in ``given`` count as leaves, numbered first. Two graphs have one key
-    only if they compute the same function of their leaves. Every step of an un-jitted loop comes through
-    here, so this loop is written for speed.
+    Leaves are BUFFER nodes, and SLICE nodes which ``end`` gives back; another node that it gives stands for
+    the slice. Nodes in ``given`` count as leaves, numbered first. Two graphs have one key only if they
+    compute the same function of their leaves. Every step of an un-jitted loop comes through here, so this
+    loop is written for speed.
     """
     number: dict[LazyBuffer, int] = {node: i for i, node in enumerate(given)}
     key: list[Any] = [(node.shape, node.dtype.name) for node in given]
@@ -41,7 +41,10 @@ def canonical(
         op = node.op._value_
         leaf = node if op == _BUFFER else end(node) if op == _SLICE and end is not None else None
         if leaf is not None and leaf is not node:
-            number[node] = number[leaf]
+            if leaf in number:
+                number[node] = number[leaf]
+            else:
+                stack.append(leaf)
             continue
         src = () if leaf is node else node.src
         waiting = False

@@ -8,11 +8,18 @@ import pytest
 
 import dawdle
 from dawdle import Tensor, jit, nn
+from dawdle.dtype import float32
 from dawdle.errors import DawdleError
+from dawdle.lazy import build
+from dawdle.lazy.buffer import LazyBuffer, toposort
+from dawdle.lazy.interpret import evaluate
+from dawdle.lazy.narrow import narrowed
 from dawdle.lazy.ops import Op
+from dawdle.lazy.verify import verify_graph
 from dawdle.runtime import parts
 from dawdle.runtime.cache import cache_stats
 from dawdle.runtime.device import get_device
+from dawdle.runtime.executor import load
 from dawdle.runtime.structure import canonical
 
 ROWS = np.arange(240, dtype=np.float32).reshape(24, 10)
@@ -157,6 +164,84 @@ def test_equal_slices_are_one_leaf():
     total = (one + two * other + x[3:5].reshape(10, 2).T.reshape(2, 10)).numpy()
     a, b = ROWS[3:5], ROWS[6:8]
     np.testing.assert_array_equal(total, 2 * a + 4 * a * b + a.reshape(10, 2).T.reshape(2, 10))
+
+
+WORK = [
+    (lambda x: x / 255, 1),
+    (lambda x: (x.reshape(24, 5, 2) - x[0].reshape(5, 2)).permute(0, 2, 1) / x.mean(0).reshape(2, 5), 1),
+    (lambda x: ((x > 30) & (x.int() % 2 == 0)).float(), 1),
+    (lambda x: x * 2 + 1, 2),  # contracted here but perhaps not there
+    (lambda x: x.exp(), 2),  # not cheap
+]
+
+
+@pytest.mark.parametrize("case", range(len(WORK)))
+def test_rows_of_cheap_work_are_work_on_rows(case):
+    """A data set that is scaled, and never realised."""
+    work, structures = WORK[case]
+    x = rows()
+    scaled = work(x)
+    with dawdle.config.override(device="NUMPY"):
+        expected = work(Tensor(ROWS)).numpy()
+    keys = set()
+    for i in (3, 8):
+        part = scaled[i : i + 6] * 1
+        keys.add(canonical([part.lazy], end=parts.Pieces(get_device("CPU")).end)[0])
+        np.testing.assert_allclose(part.numpy(), expected[i : i + 6], rtol=1e-5)
+    assert len(keys) == structures and not scaled.lazy.is_realized
+
+
+def random_slice(x: LazyBuffer, rng: np.random.Generator) -> LazyBuffer:
+    ranges = []
+    for axis, n in enumerate(x.shape):
+        kind = rng.random() if axis == 0 or rng.random() < 0.4 else 1
+        a, b = sorted(int(k) for k in rng.integers(0, n + 1, 2))
+        ranges.append((a, b, 1) if kind < 0.6 else (a, n, 2) if kind < 0.7 else (0, n, 1))
+    return build.slice_(x, ranges)
+
+
+def random_step(x: LazyBuffer, rng: np.random.Generator) -> LazyBuffer:
+    """A value made of another one of up to three dimensions."""
+    kind = rng.random()
+    if kind < 0.35 or not x.size:
+        return random_slice(x, rng)
+    if kind < 0.5:
+        first = int(rng.choice([d for d in range(1, x.size + 1) if x.size % d == 0]))
+        return build.reshape(x, (first, x.size // first))
+    if kind < 0.6:
+        return build.permute(x, [0, *1 + rng.permutation(x.ndim - 1)])
+    if kind < 0.7:
+        return build.expand(x, [3 if n == 1 else n for n in x.shape])
+    op = Op.MUL if kind < 0.8 else Op.SUB
+    return build.binary(op, x, build.full(x.shape, 2.0, float32, "CPU") if kind < 0.9 else x)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_random_graphs_end_at_pieces(seed):
+    """By the interpreter: what a graph is cut down to is the same value, and pieces are where they are said
+    to be.
+    """
+    rng, device = np.random.default_rng(seed), get_device("CPU")
+    pieces = works = 0
+    for _ in range(60):
+        pool = [Tensor(ROWS.reshape(shape)).lazy for shape in ((24, 10), (6, 4, 10), (240,))]
+        for _ in range(10):
+            pool.append(random_step(pool[int(rng.integers(max(0, len(pool) - 4), len(pool)))], rng))
+        outputs = [x for x in pool[-5:] if x.op is not Op.BUFFER]
+        expected = evaluate(outputs, load)
+        found = parts.Pieces(device)
+        leaves = canonical(outputs, end=found.end)[1]
+        cut, ends = found.severed(outputs, leaves)
+        verify_graph(cut)
+        assert [(x.arg.address, x.nbytes) for x in ends] == [
+            (x.address, n.nbytes) for x, n in zip(found.storages(leaves), leaves, strict=True)
+        ]
+        for a, b in zip(evaluate(cut, load), expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+        slices = [n for n in toposort(outputs) if n.op is Op.SLICE]
+        pieces += sum(parts.piece(n) is not None for n in slices)
+        works += sum(narrowed(n) is not None for n in slices)
+    assert pieces > 15 and works > 5
 
 
 # ---- memory
