@@ -51,7 +51,7 @@ class _Simplifier:
     def _visit(self, node: LazyBuffer, becomes: dict[int, LazyBuffer], stack: list[LazyBuffer]) -> None:
         """Settle a node whose operands are done, or put the node that it becomes onto the stack."""
         self.kept.append(node)
-        new = _on(node, tuple(self.done[id(s)] for s in node.src))
+        new = on(node, tuple(self.done[id(s)] for s in node.src))
         key = _key(new)
         better = None if key in self.known else _rewrite(new)
         if better is None:
@@ -64,7 +64,7 @@ class _Simplifier:
             stack.append(better)
 
 
-def _on(node: LazyBuffer, src: tuple[LazyBuffer, ...]) -> LazyBuffer:
+def on(node: LazyBuffer, src: tuple[LazyBuffer, ...]) -> LazyBuffer:
     """``node`` on other operands."""
     if all(a is b for a, b in zip(src, node.src, strict=True)):
         return node

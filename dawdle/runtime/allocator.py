@@ -31,25 +31,30 @@ CACHED_SHARE = 4  # at most one part in so many of the machine's memory lies in 
 class Chunk:
     """``capacity`` bytes at ``address``, inside of the memory that ``owner`` keeps alive.
 
-    Where memory has no addresses, ``address`` is a number that no other chunk of the device ever had.
+    Where memory has no addresses, ``address`` is a number that no other chunk of the device ever had, and
+    ``start`` says at which byte of the owner it begins.
     """
 
     address: int
     capacity: int
     owner: Any
+    start: int = 0
 
 
 class Buffer:
     """``nbytes`` of memory at ``address``. When the object dies, memory that came from an allocator returns
-    to it.
+    to it. A part of the buffer ``whole`` keeps that one alive.
     """
 
-    __slots__ = ("__weakref__", "_home", "address", "chunk", "nbytes")
+    __slots__ = ("__weakref__", "_home", "address", "chunk", "nbytes", "whole")
 
-    def __init__(self, chunk: Chunk, nbytes: int, home: deque[Chunk] | None) -> None:
+    def __init__(
+        self, chunk: Chunk, nbytes: int, home: deque[Chunk] | None, whole: Buffer | None = None
+    ) -> None:
         self.chunk = chunk
         self.address = chunk.address
         self.nbytes = nbytes
+        self.whole = whole
         self._home = home
 
     def __del__(self) -> None:
@@ -57,6 +62,13 @@ class Buffer:
         # atomic append
         if self._home is not None:
             self._home.append(self.chunk)
+
+    def part(self, offset: int, nbytes: int, number: int | None = None) -> Buffer:
+        """``nbytes`` from ``offset`` on; ``number`` is their address where memory has none."""
+        chunk = self.chunk
+        address = chunk.address + offset if number is None else number
+        place = Chunk(address, 0, chunk.owner, chunk.start + offset)
+        return Buffer(place, nbytes, None, self.whole or self)
 
     def array(self, dtype: np.dtype[Any], shape: tuple[int, ...], readonly: bool = True) -> Array:
         """An array on this memory, the host's, which it keeps alive; only who has just allocated the buffer

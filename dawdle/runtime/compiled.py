@@ -58,6 +58,7 @@ class CompiledDevice(Device):
     store: KernelStore  # where its kernels and plans lie on disk
     simulated: bool = False  # so slow that nobody asks how fast it is
     runs_behind: ClassVar[bool] = False  # kernels may still be running when a launcher returns
+    part_alignment: ClassVar[int] = 1  # of bytes, at which kernels can read values inside of a buffer
 
     @cached_property
     def unread(self) -> set[Checked]:
@@ -76,6 +77,10 @@ class CompiledDevice(Device):
     @abstractmethod
     def link(self, steps: Sequence[KernelStep]) -> Sequence[Launcher]:
         """Load all kernels of a plan's steps, compiling those that aren't known yet."""
+
+    def part(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        """A piece of a buffer as a storage of its own, without a copy. It keeps the buffer alive."""
+        return buffer.part(offset, nbytes)
 
     @abstractmethod
     def read(self, buffer: Buffer, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

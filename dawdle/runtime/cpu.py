@@ -16,7 +16,7 @@ from dawdle.codegen.target import Target
 from dawdle.dtype import Array
 from dawdle.errors import CompileError
 from dawdle.lazy.buffer import Storage
-from dawdle.runtime.allocator import Allocator, Buffer, Chunk, adopt
+from dawdle.runtime.allocator import Allocator, Buffer, adopt
 from dawdle.runtime.compiled import CompiledDevice
 from dawdle.runtime.compiler import Source, compilers, cpu_features
 from dawdle.runtime.library import Batch, Library
@@ -76,11 +76,11 @@ class CpuDevice(CompiledDevice):
         return buffer
 
     def read(self, buffer: Buffer, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        return (part(buffer, offset) if offset else buffer).array(dtype, shape)
+        return (rest(buffer, offset) if offset else buffer).array(dtype, shape)
 
     def write(self, buffer: Buffer, offset: int, array: Array) -> None:
         if array.size:
-            part(buffer, offset).array(array.dtype, array.shape, readonly=False)[...] = array
+            rest(buffer, offset).array(array.dtype, array.shape, readonly=False)[...] = array
 
     def batch(self) -> Batch:
         return Batch(self.library)
@@ -110,9 +110,9 @@ class CpuDevice(CompiledDevice):
         return self.library.assembly(source)
 
 
-def part(buffer: Buffer, offset: int) -> Buffer:
-    """The rest of a buffer of host memory, which it keeps alive."""
-    return Buffer(Chunk(buffer.address + offset, 0, buffer), buffer.nbytes - offset, None)
+def rest(buffer: Buffer, offset: int) -> Buffer:
+    """What comes behind the first ``offset`` bytes."""
+    return buffer.part(offset, buffer.nbytes - offset)
 
 
 # what kernels need of a compiler beyond C11: vectors and conversions between them

@@ -193,6 +193,7 @@ class CudaDevice(Accelerator):
 
     api = "CUDA"
     uploads_later = False
+    part_alignment = 16  # of the widest load
 
     def __init__(self, name: str, driver: Driver, library: ModuleLibrary[Any] | None = None) -> None:
         description = f"{driver.description} {'.'.join(map(str, driver.capability))}"

@@ -22,6 +22,7 @@ from dawdle.runtime.compiled import CompiledDevice, no_fp64
 from dawdle.runtime.compiler import Source
 from dawdle.runtime.device import get_device
 from dawdle.runtime.executable import Executable
+from dawdle.runtime.parts import Pieces, realize_parts
 from dawdle.runtime.plan import build_plan
 from dawdle.runtime.planfile import plan_digest
 from dawdle.runtime.report import report_graph, report_plan
@@ -30,8 +31,6 @@ from dawdle.runtime.trace import assigned, is_tracing, refuse
 
 PLANS = 1024
 REPORTED = 3  # from this DEBUG level on, plans are made anew to be shown
-CUT = 1 << 16  # bytes of a part that is copied without a kernel
-CUTS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SLICE})
 _plans: Cache[tuple[str, int, Key], Executable] = Cache("plans", PLANS)
 
 
@@ -57,10 +56,9 @@ def realize(buffers: Sequence[LazyBuffer]) -> None:
         return
     target = get_device(device)
     if isinstance(target, CompiledDevice):
-        if len(pending) == 1 and _is_cut(target, pending[0]):
-            _interpret(target, pending)
-        else:
-            _run_compiled(target, pending)
+        rest = realize_parts(target, pending, load)
+        if rest:
+            _run_compiled(target, rest)
     else:
         _interpret(target, pending)
 
@@ -114,35 +112,34 @@ def _interpret(device: Device, outputs: list[LazyBuffer]) -> None:
         node.realize_as(device.from_numpy(to_storage(array, node.dtype), copy=False))
 
 
-def _is_cut(device: CompiledDevice, node: LazyBuffer) -> bool:
-    """Whether a value is a small part of one in the host's memory, which NumPy copies in less time than it
-    takes to look for a kernel.
-    """
-    if device.runs_behind or node.nbytes > CUT:
-        return False
-    while node.op in CUTS:
-        (node,) = node.src
-    return node.op is Op.BUFFER
-
-
 def _run_compiled(device: CompiledDevice, outputs: list[LazyBuffer]) -> None:
-    key, leaves, copies = canonical(outputs)
+    pieces = Pieces(device)
+    key, leaves, copies = canonical(outputs, end=pieces.end)
     if copies:
         move(copies)
         realize(outputs)
         return
-    executable = prepare(device, outputs, key, leaves)
-    storages = executable([leaf.arg for leaf in leaves])
+    executable = prepare(device, outputs, key, leaves, pieces)
+    storages = executable(pieces.storages(leaves))
     for node, storage in zip(outputs, storages, strict=True):
         node.realize_as(storage)
 
 
 def prepare(
-    device: CompiledDevice, outputs: Sequence[LazyBuffer], key: Key, leaves: Sequence[LazyBuffer]
+    device: CompiledDevice,
+    outputs: Sequence[LazyBuffer],
+    key: Key,
+    leaves: Sequence[LazyBuffer],
+    pieces: Pieces | None = None,
 ) -> Executable:
     """The compiled plan of a graph, from the cache where one of its structure was seen."""
     full = (device.name, config.current().num_threads, key)
-    return _plans.get(full) or _plans.put(full, compile_graph(device, outputs, key, leaves))
+    known = _plans.get(full)
+    if known is not None:
+        return known
+    if pieces is not None:
+        outputs, leaves = pieces.severed(outputs, leaves)
+    return _plans.put(full, compile_graph(device, outputs, key, leaves))
 
 
 def compile_graph(

@@ -100,14 +100,15 @@ class OpenCLLauncher:
         self._device = device
         self._enqueue = device.cl.enqueue_nd_range_kernel
         self._launches: list[tuple[Any, tuple[int], tuple[int]]] = []
-        self._uses: dict[int, list[tuple[Any, int]]] = {}  # by slot: kernels and the numbers of arguments
-        self._bound: dict[int, int] = {}  # by slot: which memory the arguments are
+        # by slot: kernels, the numbers of arguments and their offsets in the slot's memory
+        self._uses: dict[int, list[tuple[Any, int, int]]] = {}
+        self._bound: dict[int, tuple[int, int]] = {}  # by slot: which memory the arguments are, its start
         threads = device.target.threads
         scratch = device.scratch(step.scratch * threads)
         for planned, places in zip(step.kernels, step.places, strict=True):
             kernel = device.cl.Kernel(programs[planned.name], planned.name)
             for i, (slot, offset) in enumerate(places):
-                self._uses.setdefault(slot, []).append((kernel, 2 * i))
+                self._uses.setdefault(slot, []).append((kernel, 2 * i, offset))
                 kernel.set_arg(2 * i + 1, np.uint64(offset))
             kernel.set_arg(2 * len(places), scratch.chunk.owner)
             self._launches.append((kernel, *_ranges(planned, threads)))
@@ -139,11 +140,14 @@ class OpenCLLauncher:
         bound = self._bound
         for slot, uses in self._uses.items():
             chunk = buffers[slot].chunk
-            if bound.get(slot) != chunk.address:
-                bound[slot] = 0  # unknown, should Ctrl-C come in between
-                for kernel, i in uses:
+            address, start = bound.get(slot, (0, 0))
+            if address != chunk.address:
+                bound[slot] = 0, -1  # unknown, should Ctrl-C come in between
+                for kernel, i, offset in uses:
                     kernel.set_arg(i, chunk.owner)
-                bound[slot] = chunk.address
+                    if start != chunk.start:
+                        kernel.set_arg(i + 1, np.uint64(offset + chunk.start))
+                bound[slot] = chunk.address, chunk.start
 
 
 def _ranges(kernel: PlannedKernel, threads: int) -> tuple[tuple[int], tuple[int]]:
@@ -205,8 +209,8 @@ class OpenCLDevice(Accelerator):
 
     def upload(self, data: Array, buffer: Buffer, offset: int) -> None:
         with self.lock, self.errors():
-            memory = buffer.chunk.owner
-            event = self.cl.enqueue_copy(self.queue, memory, data, dst_offset=offset, is_blocking=False)
+            memory, begin = buffer.chunk.owner, buffer.chunk.start + offset
+            event = self.cl.enqueue_copy(self.queue, memory, data, dst_offset=begin, is_blocking=False)
             self._uploads.append((event, data))  # alive until it is copied
             self.queue.flush()
             done = self.cl.command_execution_status.COMPLETE
@@ -215,7 +219,11 @@ class OpenCLDevice(Accelerator):
 
     def download(self, buffer: Buffer, offset: int, data: Array) -> None:
         with self.lock, self.errors():
-            self.cl.enqueue_copy(self.queue, data, buffer.chunk.owner, src_offset=offset)
+            begin = buffer.chunk.start + offset
+            self.cl.enqueue_copy(self.queue, data, buffer.chunk.owner, src_offset=begin)
+
+    def part(self, buffer: Buffer, offset: int, nbytes: int) -> Buffer:
+        return buffer.part(offset, nbytes, next(self._numbers))
 
     # kernels
 

@@ -304,13 +304,20 @@ def note_rebind(handle: Handle) -> None:
         _assign(handle)
 
 
+def note_awaited(handle: Handle) -> None:
+    """The value of a handle will be read once others are realised, of which much is computed in common."""
+    if _active.recorder is None:
+        _assign(handle)
+
+
 def _assign(handle: Handle) -> None:
     known = _active.assigned
     known[id(handle)] = weakref.ref(handle, partial(known.pop, id(handle)))
 
 
 def assigned() -> list[LazyBuffer]:
-    """The values, not computed yet, of living handles that this thread has rebound since it was last asked.
+    """The values, not computed yet, of living handles that this thread has rebound, or noted as awaited,
+    since it was last asked.
 
     Running statistics that nobody reads while training would be an ever longer graph if nobody asked.
     """

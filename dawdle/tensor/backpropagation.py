@@ -9,6 +9,7 @@ from dawdle.errors import GradientError, ShapeError
 from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.ops import Op
 from dawdle.lazy.walk import postorder
+from dawdle.runtime.trace import note_awaited
 from dawdle.tensor.autograd import DETACHED, RULES, Node, Parent, enable_grad, no_grad
 from dawdle.tensor.core import operands
 from dawdle.tensor.hooks import hooked
@@ -156,6 +157,8 @@ def backward(
             leaf.grad = found if leaf.grad is None else leaf.grad + found
 
     backpropagate([(root, seed)], leaves, gather, create_graph, retain_graph)
+    if x.lazy.size == 1:  # a loss: computed with the optimizer's step, it isn't computed a second time
+        note_awaited(x)
     return x
 
 

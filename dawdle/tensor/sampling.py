@@ -15,6 +15,7 @@ import numpy as np
 from dawdle.dtype import DEFAULT_INT, float32, float64, to_dtype, uint32, uint64
 from dawdle.errors import ArgumentError, ShapeError
 from dawdle.lazy.ops import Op
+from dawdle.runtime.executor import realize_later
 from dawdle.tensor import elementwise as ew
 from dawdle.tensor import transcendental as tr
 from dawdle.tensor.autograd import no_grad
@@ -266,13 +267,16 @@ def randperm(
     device: str | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """The integers below ``n`` in random order; int64 by default."""
+    """The integers below ``n`` in random order; int64 by default. They are computed at once, as they are read
+    piece by piece.
+    """
     if n < 0:
         raise ShapeError(f"randperm: the number must not be negative, got {n}")
     first, second = _draw(cls, n, device, generator)
     word = ew.bitor(ew.lshift(cast(first, uint64), 32), cast(second, uint64))
-    out: Tensor = argsort(word)
-    return cast(out, to_dtype(dtype or DEFAULT_INT))
+    out = cast(argsort(word), to_dtype(dtype or DEFAULT_INT))
+    realize_later([out.lazy])
+    return out
 
 
 def _drawn(x: Tensor, generator: Generator | None) -> Tensor:

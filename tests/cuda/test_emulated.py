@@ -150,3 +150,14 @@ def test_generated_barriers_matter(graph, device):
         hasty = kernel.source.replace("wait_for_copies(); __syncthreads();", "__syncthreads();")
         with pytest.raises(EmulationError, match="nobody waited for"):
             right(hasty, 0)
+
+
+def test_slices_are_places_where_the_widest_loads_can_begin(device):
+    """Others are computed by a kernel of their own."""
+    values = np.arange(300, dtype=np.float32).reshape(50, 6)
+    x = Tensor(values)
+    for i, aligned in ((2, True), (3, False)):
+        part = x[i : i + 40].realize()
+        assert (part.lazy.arg.whole is x.lazy.arg) is aligned and part.lazy.arg.address % 16 == 0
+        np.testing.assert_array_equal(part.numpy(), values[i : i + 40])
+        np.testing.assert_array_equal((x[i : i + 40] * 2).numpy(), values[i : i + 40] * 2)

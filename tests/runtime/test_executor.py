@@ -142,6 +142,22 @@ def test_what_was_assigned_is_realised_with_the_next_realize():
         assert not mean.lazy.is_realized
 
 
+def test_a_loss_is_computed_with_what_is_realised_next():
+    """Not a second time when it is read after the optimizer's step; where it is dropped, not at all."""
+    with config.override(device="CPU"):
+        w = Tensor([1.0, 2.0, 3.0], requires_grad=True)
+        loss, dropped, several = (w * w).sum(), (w * 3).sum(), w * 2
+        for value in (loss, dropped):
+            value.backward()
+        several.backward(Tensor.ones(3))
+        dead = weakref.ref(dropped.lazy)
+        del dropped, value
+        w.grad.realize()
+        assert loss.lazy.is_realized and not several.lazy.is_realized and dead() is None
+        np.testing.assert_array_equal(w.grad.numpy(), [7, 9, 11])
+        assert loss.item() == 14
+
+
 def test_the_second_step_is_not_scheduled(monkeypatch):
     x, y = floats(33), floats(33, seed=1)
     realize([double(x, 2)])
