@@ -181,8 +181,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=as_written)
     parser.add_argument("paths", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--jit", action="store_true", help="trace once, replay, and say how fast that is")
-    shape = {"type": shape_of, "metavar": "INPUT=2,3"}
-    parser.add_argument("--shape", action="append", default=[], help="of an input", **shape)
+    parser.add_argument(
+        "--shape", action="append", default=[], type=shape_of, metavar="INPUT=2,3", help="of an input"
+    )
     options = parser.parse_args(arguments)
     if importlib.util.find_spec("onnx") is None:
         raise SystemExit("to run ONNX models, first: pip install 'dawdle[onnx]', or '.[onnx]' in a clone")
