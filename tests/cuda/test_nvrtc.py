@@ -105,7 +105,7 @@ SOURCES = {"ops": of_ops, "random graphs": of_random_graphs, "examples": of_exam
 
 
 # kernels that there must at least be
-MINIMUM = {"ops": 100, "random graphs": 50, "examples": 20, "products": 9}
+MINIMUM = {"ops": 80, "random graphs": 50, "examples": 20, "products": 9}
 
 
 @pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda c: f"sm_{c[0]}{c[1]}")
