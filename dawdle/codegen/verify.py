@@ -42,6 +42,10 @@ def _binary(n: Expr) -> bool:
     return len(n.src) == 2 and n.src[0].dtype == n.src[1].dtype == n.dtype
 
 
+def _fused(n: Expr) -> bool:
+    return len(n.src) == 3 and all(s.dtype == n.dtype for s in n.src) and n.dtype.is_float
+
+
 def _compare(n: Expr) -> bool:
     return len(n.src) == 2 and n.src[0].dtype == n.src[1].dtype and n.dtype == bool_
 
@@ -63,6 +67,7 @@ DTYPES: dict[Op | X, Callable[[Expr], bool]] = {
     **dict.fromkeys(ARITHMETIC | BITWISE | SHIFT | {X.MIN}, _binary),
     **dict.fromkeys(COMPARE, _compare),
     Op.WHERE: _where,
+    X.FMA: _fused,
     Op.CAST: lambda n: len(n.src) == 1,
     Op.BITCAST: lambda n: len(n.src) == 1 and n.src[0].dtype.bits == n.dtype.bits,
     Op.CONST: lambda n: not n.src,
@@ -92,7 +97,7 @@ def _check_node(n: Expr) -> None:
         n.lanes,
         operands,
     )
-    if n.op in ELEMENTWISE or n.op is X.MIN:
+    if n.op in ELEMENTWISE or n.op in (X.MIN, X.FMA):
         uniform = 1 if n.op is Op.WHERE and n.src[0].lanes == 1 else 0
         _require(all(s.lanes == n.lanes for s in n.src[uniform:]), "{}: lanes disagree: ({})", n, operands)
 

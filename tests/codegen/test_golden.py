@@ -15,6 +15,7 @@ import pytest
 
 from dawdle import Tensor, nn
 from dawdle.codegen import loop
+from dawdle.codegen.expr import X
 from dawdle.codegen.generate import generate
 from dawdle.codegen.target import Target
 from dawdle.lazy.plan import Group
@@ -46,6 +47,8 @@ def skeleton(f: loop.Function) -> str:
                     out += "w" if how is None else "W"
                 case loop.Store(target, _, _, how) if target in local:
                     out += "p"
+                case loop.Store(_, _, value) if value.op is X.FMA:
+                    out += "+"
                 case loop.Store(_, _, _, how) if how is not None:
                     out += {"add": "+", "max": "^", "mul": "*"}[how.value]
         return out

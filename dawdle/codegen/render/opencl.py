@@ -116,6 +116,9 @@ class OpenCLRenderer(CRenderer):
     def libm(self, n: Expr) -> str:
         return LIBM[n.op]
 
+    def fma(self, n: Expr) -> str:
+        return "fma"
+
     def bitcast(self, n: Expr, s: list[str]) -> str:
         return f"as_{self.short(n.dtype, n.lanes)}(({self.type_of(n.src[0].dtype, n.lanes)}){s[0]})"
 
