@@ -7,7 +7,7 @@ multiply-adds; the error bound holds where the machine has none, too.
 
 from __future__ import annotations
 
-from dawdle.codegen.expr import Expr, X, alu, const
+from dawdle.codegen.expr import Expr, alu, const
 from dawdle.dtype import DType, float32, int32, uint32
 from dawdle.lazy.ops import Op
 
@@ -40,7 +40,7 @@ class V:
 
     def times(self, factor: V | int | float, plus: V | int | float) -> V:
         """This value times ``factor``, plus a number, rounded once where the machine can."""
-        return V(alu(X.FMA, self.e, self.of(factor).e, self.of(plus).e))
+        return V(alu(Op.FMA, self.e, self.of(factor).e, self.of(plus).e))
 
     def __and__(self, other: V | int) -> V:
         return self._with(Op.AND, other)

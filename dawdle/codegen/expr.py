@@ -27,7 +27,6 @@ class X(Enum):
     SCAN = "scan"  # src: body; arg: (combining Op, Range): the running combination at this value of the range
     VAR = "var"  # a name bound by the loop tree; arg: name
     MIN = "min"  # of two index expressions
-    FMA = "fma"  # a * b + c of floats, rounded once where the machine does that in one instruction
     # vectors
     BROADCAST = "broadcast"  # src: a scalar
     VECTOR = "vector"  # src: one scalar for each lane
@@ -117,7 +116,7 @@ def var(name: str, dtype: DType = INDEX, lanes: int = 1) -> Expr:
     return make(X.VAR, (), name, dtype, lanes)
 
 
-def alu(op: Op | X, *src: Expr, dtype: DType | None = None) -> Expr:
+def alu(op: Op, *src: Expr, dtype: DType | None = None) -> Expr:
     """An elementwise op; CAST and BITCAST need ``dtype``."""
     out = dtype or (bool_ if op in COMPARE else src[-1].dtype)
     return make(op, src, None, out, src[-1].lanes)

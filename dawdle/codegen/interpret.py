@@ -61,7 +61,7 @@ _ELEMENTWISE: dict[Op | X, Callable[..., Any]] = {
     Op.IDIV: _divide(np.floor_divide), Op.MOD: _divide(np.remainder), Op.MAX: _maximum, X.MIN: np.minimum,
     Op.CMPLT: np.less, Op.CMPEQ: np.equal, Op.AND: np.bitwise_and, Op.OR: np.bitwise_or,
     Op.XOR: np.bitwise_xor, Op.SHL: _shift(np.left_shift), Op.SHR: _shift(np.right_shift), Op.WHERE: np.where,
-    X.FMA: _fused,
+    Op.FMA: _fused,
 }  # fmt: skip
 _UFUNC = {Op.ADD: np.add, Op.MUL: np.multiply, Op.MAX: np.maximum}
 

@@ -85,7 +85,7 @@ class _Loopify(Placement):
             value = expr.rebuild(body, tuple(self.value(s) for s in body.src))
         elif op is Op.ADD and body.op is Op.MUL and body.dtype.is_float and self.found(body) is None:
             factors = (broadcast(self.value(s), total.lanes) for s in body.src)
-            fused = expr.make(X.FMA, (*factors, total), None, body.dtype, total.lanes)
+            fused = expr.make(Op.FMA, (*factors, total), None, body.dtype, total.lanes)
             return loop.Store(total.arg, const(0), fused)
         else:
             value = self.value(body)

@@ -275,9 +275,7 @@ def flops(kernel: Kernel) -> int:
     total = 0
     for e in kernel.exprs():
         if e.dtype.is_float and e.op in ELEMENTWISE and e.op not in (Op.CAST, Op.BITCAST, Op.WHERE):
-            total += math.prod(r.extent for r in e.free)
-        elif e.op is X.FMA:
-            total += 2 * math.prod(r.extent for r in e.free)
+            total += (2 if e.op is Op.FMA else 1) * math.prod(r.extent for r in e.free)
         elif e.op is X.REDUCE:
             total += math.prod(r.extent for r in e.src[0].free.union(e.arg[1]))
     return total

@@ -67,7 +67,7 @@ DTYPES: dict[Op | X, Callable[[Expr], bool]] = {
     **dict.fromkeys(ARITHMETIC | BITWISE | SHIFT | {X.MIN}, _binary),
     **dict.fromkeys(COMPARE, _compare),
     Op.WHERE: _where,
-    X.FMA: _fused,
+    Op.FMA: _fused,
     Op.CAST: lambda n: len(n.src) == 1,
     Op.BITCAST: lambda n: len(n.src) == 1 and n.src[0].dtype.bits == n.dtype.bits,
     Op.CONST: lambda n: not n.src,
@@ -97,7 +97,7 @@ def _check_node(n: Expr) -> None:
         n.lanes,
         operands,
     )
-    if n.op in ELEMENTWISE or n.op in (X.MIN, X.FMA):
+    if n.op in ELEMENTWISE or n.op is X.MIN:
         uniform = 1 if n.op is Op.WHERE and n.src[0].lanes == 1 else 0
         _require(all(s.lanes == n.lanes for s in n.src[uniform:]), "{}: lanes disagree: ({})", n, operands)
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from dawdle.errors import CompileError
 
 # nothing of -ffast-math: NaN, infinities and the sign of zero behave as NumPy's. Contracted here and not
-# there, a value that is computed twice wouldn't equal itself: X.FMA says what is fused
+# there, a value that is computed twice wouldn't equal itself: Op.FMA says what is fused
 FLAGS = (
     "-std=gnu11", "-O2", "-march=native", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=off",

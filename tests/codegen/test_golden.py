@@ -15,9 +15,9 @@ import pytest
 
 from dawdle import Tensor, nn
 from dawdle.codegen import loop
-from dawdle.codegen.expr import X
 from dawdle.codegen.generate import generate
 from dawdle.codegen.target import Target
+from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group
 from dawdle.lazy.schedule import schedule
 from dawdle.lazy.simplify import simplify
@@ -47,7 +47,7 @@ def skeleton(f: loop.Function) -> str:
                     out += "w" if how is None else "W"
                 case loop.Store(target, _, _, how) if target in local:
                     out += "p"
-                case loop.Store(_, _, value) if value.op is X.FMA:
+                case loop.Store(_, _, value) if value.op is Op.FMA:
                     out += "+"
                 case loop.Store(_, _, _, how) if how is not None:
                     out += {"add": "+", "max": "^", "mul": "*"}[how.value]

@@ -232,7 +232,7 @@ FUNCTIONS: dict[Op | X, str] = {  # the methods that make the helpers
     **dict.fromkeys(LIBM, "libm"),
     **dict.fromkeys((Op.IDIV, Op.MOD), "division"),
     Op.MAX: "maximum",
-    X.FMA: "fma",
+    Op.FMA: "fma",
     X.BROADCAST: "broadcast",
     X.FOLD: "fold",
 }
