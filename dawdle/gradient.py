@@ -115,6 +115,11 @@ def _where(n: Node, g: Tensor) -> Parts:
     )
 
 
+@rule(Op.FMA, inputs=True)
+def _fma(n: Node, g: Tensor) -> Parts:
+    return (*_split(n, lambda: g * n.x(g, 1), lambda: g * n.x(g, 0)), g)
+
+
 @rule(Composite.ABS, inputs=True)
 def _abs(n: Node, g: Tensor) -> Parts:
     x = n.x(g).detach()

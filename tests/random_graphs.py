@@ -303,6 +303,7 @@ BUILDERS: dict[Op, tuple[Callable[[DType], bool], Builder]] = {
     **dict.fromkeys((Op.SHL, Op.SHR), (_int, _binary)),
     Op.DIV: (_float, _binary),
     Op.WHERE: (_any, _where),
+    Op.FMA: (_float, lambda m, x, op: build.fma(x, m.like(x), m.like(x))),
     **dict.fromkeys(REDUCE, (_number, lambda m, x, op: build.reduce(op, x, _axes(m, x)))),
     Op.AMAX: (_any, lambda m, x, op: build.reduce(op, x, _axes(m, x))),
     Op.SCAN: (_any, _scan),

@@ -181,7 +181,7 @@ def _kind(n: Expr) -> str:
 
 _ROUNDED = (
     Op.RECIP, Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.TRUNC, Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.IDIV, Op.MOD,
-    Op.MAX, Op.CMPLT, Op.CMPEQ, X.REDUCE, X.SCAN,
+    Op.MAX, Op.CMPLT, Op.CMPEQ, Op.FMA, X.REDUCE, X.SCAN,
 )  # fmt: skip
 RULES: dict[tuple[Op | X, str], Rule] = {
     **{(op, "half"): _in_float32 for op in _ROUNDED},

@@ -43,6 +43,12 @@ def _maximum(a: Array, b: Array) -> Array:
     return np.where(greater == 0, zero, greater).astype(greater.dtype)
 
 
+def _fused(a: Array, b: Array, c: Array) -> Array:
+    """a * b + c, in float64."""
+    wide = np.asarray(a, np.float64)
+    return np.asarray(wide * b + c).astype(c.dtype)
+
+
 def _shift(f: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     """NumPy's shifts of scalars differ from those of arrays where the count is out of range."""
     return lambda a, b: f(*np.broadcast_arrays(np.atleast_1d(a), b)).reshape(np.broadcast(a, b).shape)
@@ -55,6 +61,7 @@ _ELEMENTWISE: dict[Op | X, Callable[..., Any]] = {
     Op.IDIV: _divide(np.floor_divide), Op.MOD: _divide(np.remainder), Op.MAX: _maximum, X.MIN: np.minimum,
     Op.CMPLT: np.less, Op.CMPEQ: np.equal, Op.AND: np.bitwise_and, Op.OR: np.bitwise_or,
     Op.XOR: np.bitwise_xor, Op.SHL: _shift(np.left_shift), Op.SHR: _shift(np.right_shift), Op.WHERE: np.where,
+    Op.FMA: _fused,
 }  # fmt: skip
 _UFUNC = {Op.ADD: np.add, Op.MUL: np.multiply, Op.MAX: np.maximum}
 

@@ -73,23 +73,23 @@ class _Loopify(Placement):
         for point in self.points(r for r in ranges if r in self.unrolled):
             for m in group:
                 (body,) = self.at_point([m.src[0]], point)
-                total = accumulators[m]
-                step = broadcast(self.product(body), total.lanes)
-                self.emit(loop.Store(total.arg, const(0), step, m.arg[0]))
+                self.emit(self.step(body, accumulators[m], m.arg[0]))
         for _ in loops:
             self.close()
         scope.values.update(accumulators)
         return accumulators[n]
 
-    def product(self, body: Expr) -> Expr:
-        """The value of ``body``; a product stays in the statement that adds it, to become a fused one."""
+    def step(self, body: Expr, total: Expr, op: Op) -> loop.Store:
+        """Combine the value of ``body`` into the register ``total``; a product is fused with its addition."""
         if body.op is X.MMA:
-            return expr.rebuild(body, tuple(self.value(s) for s in body.src))
-        if body.op is not Op.MUL or not body.dtype.is_float or self.found(body) is not None:
-            return self.value(body)
-        lanes = self.lanes_of(body)
-        factors = tuple(broadcast(self.value(s), lanes) for s in body.src)
-        return expr.make(Op.MUL, factors, None, body.dtype, lanes)
+            value = expr.rebuild(body, tuple(self.value(s) for s in body.src))
+        elif op is Op.ADD and body.op is Op.MUL and body.dtype.is_float and self.found(body) is None:
+            factors = (broadcast(self.value(s), total.lanes) for s in body.src)
+            fused = expr.make(Op.FMA, (*factors, total), None, body.dtype, total.lanes)
+            return loop.Store(total.arg, const(0), fused)
+        else:
+            value = self.value(body)
+        return loop.Store(total.arg, const(0), broadcast(value, total.lanes), op)
 
     def group_reduce(self, n: Expr) -> Expr:
         """Combine a value over a group's threads, and with it the others that run over the same threads."""

@@ -271,11 +271,11 @@ def _scatter(
 
 
 def flops(kernel: Kernel) -> int:
-    """Arithmetic operations of the kernel: each node once for every point of its free ranges."""
+    """Arithmetic operations of the kernel: each node once for every point of its free ranges, FMA twice."""
     total = 0
     for e in kernel.exprs():
         if e.dtype.is_float and e.op in ELEMENTWISE and e.op not in (Op.CAST, Op.BITCAST, Op.WHERE):
-            total += math.prod(r.extent for r in e.free)
+            total += (2 if e.op is Op.FMA else 1) * math.prod(r.extent for r in e.free)
         elif e.op is X.REDUCE:
             total += math.prod(r.extent for r in e.src[0].free.union(e.arg[1]))
     return total

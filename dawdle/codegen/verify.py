@@ -42,6 +42,10 @@ def _binary(n: Expr) -> bool:
     return len(n.src) == 2 and n.src[0].dtype == n.src[1].dtype == n.dtype
 
 
+def _fused(n: Expr) -> bool:
+    return len(n.src) == 3 and all(s.dtype == n.dtype for s in n.src) and n.dtype.is_float
+
+
 def _compare(n: Expr) -> bool:
     return len(n.src) == 2 and n.src[0].dtype == n.src[1].dtype and n.dtype == bool_
 
@@ -63,6 +67,7 @@ DTYPES: dict[Op | X, Callable[[Expr], bool]] = {
     **dict.fromkeys(ARITHMETIC | BITWISE | SHIFT | {X.MIN}, _binary),
     **dict.fromkeys(COMPARE, _compare),
     Op.WHERE: _where,
+    Op.FMA: _fused,
     Op.CAST: lambda n: len(n.src) == 1,
     Op.BITCAST: lambda n: len(n.src) == 1 and n.src[0].dtype.bits == n.dtype.bits,
     Op.CONST: lambda n: not n.src,

@@ -206,6 +206,7 @@ RULES: dict[Op, Rule] = {
     Op.CAST: lambda n, src: build.cast(src[0], n.arg),
     Op.BITCAST: lambda n, src: build.bitcast(src[0], n.arg),
     Op.WHERE: lambda n, src: build.where(*src.all()),
+    Op.FMA: lambda n, src: build.fma(*src.all()),
     Op.SCAN: lambda n, src: build.scan(n.arg[0], src[0], n.arg[1] + 1),
     Op.RESHAPE: lambda n, src: build.reshape(src[0], (src.batch.size, *n.arg)),
     Op.PERMUTE: lambda n, src: build.permute(src[0], (0, *_after(n.arg))),

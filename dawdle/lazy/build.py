@@ -110,6 +110,13 @@ def where(condition: LazyBuffer, a: LazyBuffer, b: LazyBuffer) -> LazyBuffer:
     return LazyBuffer(Op.WHERE, (condition, a, b), None, shape, dtype, _device(Op.WHERE, condition, a, b))
 
 
+def fma(a: LazyBuffer, b: LazyBuffer, c: LazyBuffer) -> LazyBuffer:
+    """a * b + c of floats of one shape, dtype and device, rounded once where the device can."""
+    shape = infer.same_shape(Op.FMA, [a.shape, b.shape, c.shape])
+    dtype = infer.elementwise_dtype(Op.FMA, [a.dtype, b.dtype, c.dtype])
+    return LazyBuffer(Op.FMA, (a, b, c), None, shape, dtype, _device(Op.FMA, a, b, c))
+
+
 def reduce(op: Op, x: LazyBuffer, axes: Sequence[int]) -> LazyBuffer:
     """SUM, PROD or AMAX over ``axes``, which stay in the shape with size 1.
 

@@ -25,7 +25,7 @@ _BITS: Accepts = (lambda d: not d.is_float, "bool and integers")
 ACCEPTS: dict[Op, Accepts] = {
     **dict.fromkeys((Op.CAST, Op.BITCAST, Op.MAX, Op.CMPLT, Op.CMPEQ, Op.WHERE, Op.AMAX), _ANY),
     **dict.fromkeys((Op.NEG, Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD, Op.SUM, Op.PROD), _NUMBER),
-    **dict.fromkeys((Op.RECIP, Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.TRUNC, Op.DIV), _FLOAT),
+    **dict.fromkeys((Op.RECIP, Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.TRUNC, Op.DIV, Op.FMA), _FLOAT),
     **dict.fromkeys(BITWISE, _BITS),
     **dict.fromkeys((Op.SHL, Op.SHR), _INT),
 }

@@ -287,6 +287,7 @@ RULES: dict[Op, Rule] = {
     Op.SHL: _map(np.left_shift),
     Op.SHR: _map(np.right_shift),
     Op.WHERE: _map(np.where),
+    Op.FMA: _map(lambda a, b, c: a * b + c),
     Op.SUM: _fold(np.add),
     Op.PROD: _fold(np.multiply),
     Op.AMAX: _amax,

@@ -36,6 +36,7 @@ class Op(Enum):
     SHR = "shr"
     # elementwise, three operands
     WHERE = "where"
+    FMA = "fma"  # a * b + c of floats, rounded once where the device does that in one instruction
     # along axes
     SUM = "sum"  # arg: axes; the reduced axes keep size 1
     PROD = "prod"
@@ -73,7 +74,7 @@ BITWISE = frozenset({Op.AND, Op.OR, Op.XOR})
 SHIFT = frozenset({Op.SHL, Op.SHR})
 ARITHMETIC = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.IDIV, Op.MOD, Op.MAX})
 BINARY = ARITHMETIC | COMPARE | BITWISE | SHIFT
-TERNARY = frozenset({Op.WHERE})
+TERNARY = frozenset({Op.WHERE, Op.FMA})
 ELEMENTWISE = UNARY | BINARY | TERNARY
 REDUCE = frozenset({Op.SUM, Op.PROD, Op.AMAX})
 MOVEMENT = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.SLICE, Op.PAD, Op.WINDOW})

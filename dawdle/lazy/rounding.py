@@ -13,7 +13,7 @@ from dawdle.lazy.buffer import LazyBuffer
 from dawdle.lazy.facts import STORED, operands
 from dawdle.lazy.ops import COMPARE, MOVEMENT, Op
 
-CORRECTLY_ROUNDED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.RECIP, Op.SQRT})
+CORRECTLY_ROUNDED = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.RECIP, Op.SQRT, Op.FMA})
 APPROXIMATE = frozenset({Op.EXP2, Op.LOG2, Op.SIN, Op.IDIV, Op.MOD, Op.SUM, Op.PROD, Op.UNWINDOW})
 
 

@@ -320,6 +320,7 @@ RULES: dict[Op, tuple[Rule, ...]] = {
     Op.SHL: (fold, identity, shift_out),
     Op.SHR: (fold, identity),
     Op.WHERE: (known_condition, truth_values, negated_condition),
+    Op.FMA: (fold,),
     Op.SUM: (reduce_nothing, reduce_constant, reduce_unit_axes),
     Op.PROD: (reduce_nothing, reduce_constant, reduce_unit_axes),
     Op.AMAX: (reduce_nothing, reduce_constant, reduce_unit_axes),

@@ -26,6 +26,7 @@ AGAIN: dict[Op, Again] = {
     **dict.fromkeys(UNARY - {Op.CAST, Op.BITCAST}, lambda n: build.unary(n.op, n.src[0])),
     **dict.fromkeys(BINARY, lambda n: build.binary(n.op, *n.src)),
     Op.WHERE: lambda n: build.where(*n.src),
+    Op.FMA: lambda n: build.fma(*n.src),
     **dict.fromkeys(REDUCE, lambda n: build.reduce(n.op, n.src[0], n.arg)),
     Op.SCAN: lambda n: build.scan(n.arg[0], n.src[0], n.arg[1]),
     Op.RESHAPE: lambda n: build.reshape(n.src[0], n.arg),
@@ -49,7 +50,7 @@ OPERANDS: dict[Op, int] = {
     **dict.fromkeys(UNARY | REDUCE, 1),
     **dict.fromkeys(ARITHMETIC | COMPARE | BITWISE | SHIFT, 2),
     Op.GATHER: 2,
-    **dict.fromkeys((Op.WHERE, Op.SCATTER), 3),
+    **dict.fromkeys((Op.WHERE, Op.FMA, Op.SCATTER), 3),
 }
 
 

@@ -18,10 +18,11 @@ from pathlib import Path
 
 from dawdle.errors import CompileError
 
-# nothing of -ffast-math: NaN, infinities and the sign of zero behave as NumPy's
+# nothing of -ffast-math: NaN, infinities and the sign of zero behave as NumPy's. Contracted here and not
+# there, a value that is computed twice wouldn't equal itself: Op.FMA says what is fused
 FLAGS = (
     "-std=gnu11", "-O2", "-march=native", "-fwrapv", "-fno-math-errno", "-fno-trapping-math",
-    "-ffp-contract=fast",
+    "-ffp-contract=off",
     "-fno-semantic-interposition", "-fvisibility=default", "-shared", "-fPIC", "-w",
 )  # fmt: skip
 FIX = (

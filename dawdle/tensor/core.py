@@ -46,6 +46,7 @@ BUILD: dict[Op, Callable[..., LazyBuffer]] = {
     Op.CAST: lambda arg, a: build.cast(a, arg),
     Op.BITCAST: lambda arg, a: build.bitcast(a, arg),
     Op.WHERE: lambda arg, c, a, b: build.where(c, a, b),
+    Op.FMA: lambda arg, a, b, c: build.fma(a, b, c),
     Op.SCAN: lambda arg, a: build.scan(arg[0], a, arg[1]),
     Op.RESHAPE: lambda arg, a: build.reshape(a, arg),
     Op.PERMUTE: lambda arg, a: build.permute(a, arg),

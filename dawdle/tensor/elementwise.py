@@ -88,6 +88,14 @@ def mul(x: Tensor, other: Operand) -> Tensor:
     return apply(Op.AND if a.lazy.dtype.is_bool else Op.MUL, None, a, b)
 
 
+def fma(a: Tensor, b: Tensor, c: Tensor) -> Tensor:
+    """a * b + c of floats of one shape and dtype, rounded once where the device does that in one instruction.
+
+    For approximations: what users write as a product and a sum is rounded twice, as NumPy does.
+    """
+    return apply(Op.FMA, None, a, b, c)
+
+
 def div(x: Tensor, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     """Quotient of elements. Without a mode, the true one: of integers and bools, in float32. Rounded towards
     zero ("trunc") or down ("floor") it keeps the dtype; integers divided by zero then give 0.

@@ -55,7 +55,7 @@ def polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
     """Horner's scheme; ``coefficients`` from the lowest power."""
     out = constant(x, coefficients[-1])
     for c in coefficients[-2::-1]:
-        out = ew.add(ew.mul(out, x), c)
+        out = ew.fma(out, x, constant(x, c))
     return out
 
 
@@ -68,9 +68,9 @@ def head(x: Tensor) -> Tensor:
 def _times(x: Tensor, rest: Tensor | None, factor: tuple[float, float]) -> Pair:
     """(x + rest) times a constant in two pieces."""
     top = head(x)
-    low = ew.add(ew.mul(ew.sub(x, top), factor[0]), ew.mul(x, factor[1]))
+    low = ew.fma(ew.sub(x, top), constant(x, factor[0]), ew.mul(x, factor[1]))
     if rest is not None:
-        low = ew.add(low, ew.mul(rest, factor[0] + factor[1]))
+        low = ew.fma(rest, constant(x, factor[0] + factor[1]), low)
     return ew.mul(top, factor[0]), low
 
 
@@ -83,7 +83,7 @@ def exp2_of(main: Tensor, rest: Tensor, rough: Tensor) -> Tensor:
     error = ew.add(ew.sub(main, total), rest)
     plain = ew.lt(ew.absolute(rough), 2.0 ** (8 if rough.lazy.dtype is float32 else 11))
     power = apply(Op.EXP2, None, ew.where(plain, total, rough))
-    corrected = ew.add(ew.mul(power, ew.mul(error, math.log(2))), power)
+    corrected = ew.fma(power, ew.mul(error, math.log(2)), power)
     return ew.where(ew.eq(corrected, corrected), corrected, power)  # of infinities the error is NaN
 
 
@@ -128,14 +128,14 @@ def _log2_near_1(m: Tensor) -> Pair:
     square = ew.mul(top, top)
     upper = head(square)
     cube = ew.mul(upper, top)  # the head of s**3, exactly; what is missing follows
-    missing = ew.mul(ew.mul(ew.add(square, ew.mul(top, low)), low), 3.0)
-    missing = ew.add(ew.mul(ew.sub(square, upper), top), missing)
+    missing = ew.mul(ew.mul(ew.fma(top, low, square), low), 3.0)
+    missing = ew.fma(ew.sub(square, upper), top, missing)
     main, rest = _times(cube, missing, TWO_THIRDS_LOG2E[dtype])
     c, c_rest = TWO_LOG2E[dtype]
     lead = ew.mul(top, c)
     total = ew.add(lead, main)
-    rest = ew.add(rest, ew.mul(ew.mul(ew.mul(z, z), s), polynomial(z, LOG2_SERIES[dtype])))
-    rest = ew.add(rest, ew.add(ew.mul(top, c_rest), ew.mul(low, c + c_rest)))
+    rest = ew.fma(ew.mul(ew.mul(z, z), s), polynomial(z, LOG2_SERIES[dtype]), rest)
+    rest = ew.add(rest, ew.fma(top, constant(top, c_rest), ew.mul(low, c + c_rest)))
     return total, ew.add(ew.sub(main, ew.sub(total, lead)), rest)
 
 
@@ -163,6 +163,6 @@ def pow_of(x: Tensor, y: Tensor) -> Tensor:
     low = ew.add(ew.sub(log, top), rest)
     return exp2_of(
         ew.mul(upper, top),
-        ew.add(ew.mul(ew.sub(y, upper), top), ew.mul(y, low)),
+        ew.fma(ew.sub(y, upper), top, ew.mul(y, low)),
         ew.mul(y, log),
     )

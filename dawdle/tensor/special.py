@@ -65,7 +65,7 @@ def _erf(x: Tensor) -> Tensor:
 
 
 def _near_erf(x: Tensor) -> Tensor:
-    return ew.add(ew.mul(x, polynomial(ew.mul(x, x), ERF[x.lazy.dtype])), x)
+    return ew.fma(x, polynomial(ew.mul(x, x), ERF[x.lazy.dtype]), x)
 
 
 def _scaled_tail(size: Tensor) -> Tensor:

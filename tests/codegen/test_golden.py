@@ -17,6 +17,7 @@ from dawdle import Tensor, nn
 from dawdle.codegen import loop
 from dawdle.codegen.generate import generate
 from dawdle.codegen.target import Target
+from dawdle.lazy.ops import Op
 from dawdle.lazy.plan import Group
 from dawdle.lazy.schedule import schedule
 from dawdle.lazy.simplify import simplify
@@ -46,6 +47,8 @@ def skeleton(f: loop.Function) -> str:
                     out += "w" if how is None else "W"
                 case loop.Store(target, _, _, how) if target in local:
                     out += "p"
+                case loop.Store(_, _, value) if value.op is Op.FMA:
+                    out += "+"
                 case loop.Store(_, _, _, how) if how is not None:
                     out += {"add": "+", "max": "^", "mul": "*"}[how.value]
         return out

@@ -50,6 +50,16 @@ def test_empty_reductions_give_the_identity():
         assert evaluate_exprs([e], {})[0].item() == expected
 
 
+def test_fma_rounds_once():
+    a, c = var("a", float32), var("c", float32)
+    points = np.array([[1 + 2**-12, np.inf, 3], [-1 - 2**-11, -np.inf, 1]], np.float32)
+    env = {a: points[0], c: points[1]}
+    got, apart = evaluate_exprs([alu(Op.FMA, a, a, c), alu(Op.ADD, alu(Op.MUL, a, a), c)], env)
+    assert got.dtype == np.float32
+    np.testing.assert_array_equal(got, np.array([2**-24, np.nan, 10], np.float32))
+    np.testing.assert_array_equal(apart, np.array([0, np.nan, 10], np.float32))
+
+
 def test_integers_wrap_and_division_by_zero_gives_zero():
     a, b = var("a", int32), var("b", int32)
     env = {a: np.array([2**31 - 1, -7, 5], np.int32), b: np.array([1, 2, 0], np.int32)}

@@ -39,6 +39,7 @@ GOOD_KERNELS = [
     kernel(store()),
     kernel(store(X_N)),
     kernel(store(reduce(Op.ADD, alu(Op.MUL, X_N, load("x", k, float32)), [K]))),
+    kernel(store(alu(Op.FMA, X_N, ONE, X_N))),
     kernel(store(load("x", alu(Op.ADD, n, const(1)), float32, alu(Op.CMPLT, n, const(3))))),
     kernel(store(index=alu(Op.ADD, n, const(2)), valid=alu(Op.CMPLT, n, const(2)))),
     kernel(
@@ -60,6 +61,8 @@ BAD_KERNELS = [
     (kernel(store(how=Op.SUB)), "combine"),
     (kernel(store(make(Op.ADD, (ONE, const(1, int32)), None, float32))), "doesn't take"),
     (kernel(store(make(Op.WHERE, (ONE, ONE, ONE), None, float32))), "doesn't take"),
+    (kernel(store(make(Op.FMA, (ONE, ONE), None, float32))), "doesn't take"),
+    (kernel(store(index=make(Op.FMA, (n, n, n), None, INDEX))), "doesn't take"),
     (kernel(store(make(X.BROADCAST, (ONE,), None, float32, 4))), "scalar"),
     (kernel(store(var("v", float32))), "loop tree"),
     (kernel(store(index=alu(Op.ADD, n, const(1)))), "runs from 1 to 4"),
@@ -104,6 +107,7 @@ GOOD_BODIES = [
     [VECTORS, put(FOUR, const(1), "v"), put(make(X.LOAD, (const(1),), "v", float32, 4))],
     [put(FOUR), loop.Barrier(), put(make(X.FOLD, (FOUR,), Op.ADD, float32))],
     [loop.Let("a", var("thread")), loop.If(alu(Op.CMPLT, var("a"), var("threads")), (put(),))],
+    [put(make(Op.FMA, (FOUR, FOUR, FOUR), None, float32, 4))],
     [put(make(Op.WHERE, (alu(Op.CMPLT, ZERO, var("thread")), FOUR, FOUR), None, float32, 4))],
 ]
 BAD_BODIES = [
@@ -118,6 +122,7 @@ BAD_BODIES = [
     ([put(target="x")], "input"),
     ([put(how=Op.DIV)], "combine"),
     ([put(const(1, int32))], "accessed as int32"),
+    ([put(make(Op.FMA, (FOUR, FOUR, ONE), None, float32, 4))], "lanes disagree"),
     ([put(index=make(X.VECTOR, (ZERO, ZERO), None, INDEX, 2))], "an index is one"),
     ([put(make(Op.ADD, (FOUR, ONE), None, float32, 4))], "lanes disagree"),
     ([put(make(X.VECTOR, (ONE, ONE), None, float32, 3))], "doesn't take"),

@@ -26,6 +26,7 @@ DTYPE_ERRORS = [
     (lambda: build.binary(Op.AND, F, F), r"and takes bool and integers, got float32"),
     (lambda: build.binary(Op.SHL, B, B), r"shl takes integers, got bool"),
     (lambda: build.binary(Op.ADD, F, I), r"add needs operands of one dtype, got float32, int64; cast one"),
+    (lambda: build.fma(I, I, I), r"fma takes floats, got int64"),
     (lambda: build.where(F, F, F), r"where needs a bool condition, got float32; compare it"),
     (lambda: build.where(B, F, I), r"where needs operands of one dtype, got float32, int64"),
     (lambda: build.reduce(Op.SUM, B, (0,)), r"sum takes integers and floats, got bool"),
@@ -51,6 +52,7 @@ def test_dtype_errors(make, words):
 SHAPE_ERRORS = [
     (lambda: build.binary(Op.ADD, F, T), r"add needs .* of one shape, got \(2, 3\) and \(3, 2\); expand"),
     (lambda: build.where(B, F, T), r"where needs operands of one shape"),
+    (lambda: build.fma(F, F, T), r"fma needs operands of one shape"),
     (lambda: build.reduce(Op.SUM, F, (2,)), r"sum: axis 2 is out of range; shape \(2, 3\) has 2 axes"),
     (lambda: build.reduce(Op.AMAX, F, (0, -2)), r"amax: axes \(0, -2\) name an axis of shape \(2, 3\) twice"),
     (lambda: build.scan(Op.MAX, F, -3), r"scan: axis -3 is out of range"),

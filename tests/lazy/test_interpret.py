@@ -117,6 +117,14 @@ def test_arithmetic(op, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS, **IDS)
+def test_fma(dtype):
+    a, b = pair(dtype)
+    with np.errstate(all="ignore"):
+        expected = wide(a) * wide(b) + wide(a)
+    check(build.fma(leaf(a, dtype), leaf(b, dtype), leaf(a, dtype)), expected, dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, **IDS)
 def test_division(dtype):
     a, b = pair(dtype)
     with np.errstate(all="ignore"):

@@ -227,6 +227,7 @@ def test_folding(dtype):
         nodes += [b(op, two, three) for op in (Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD)]
     if dtype.is_float:
         nodes += [b(Op.DIV, two, three)]
+        nodes += [build.fma(two, three, two)]
         nodes += [build.unary(op, three) for op in (Op.SQRT, Op.EXP2, Op.LOG2, Op.SIN, Op.RECIP, Op.TRUNC)]
     for node in nodes:
         out = simple(node)

@@ -89,6 +89,26 @@ def test_close(group: str, device: str) -> None:
 
 
 @pytest.mark.skipif("CPU" not in WORKING, reason="no C compiler")
+def test_expressions_are_bit_exact_on_the_cpu() -> None:
+    """No product is rounded together with what is added to it: computed twice, a value equals itself."""
+
+    def chain(x: Tensor) -> Tensor:
+        a, b = x[0], x[1]
+        return (a * b + b * 0.3 - a * (a - b)) * a - b * b
+
+    def both() -> list[Tensor]:
+        return [chain(Tensor(FLOATS)), chain(Tensor(FLOATS.astype(np.float64)))]
+
+    for got, want in zip(results(both, "CPU"), results(both, "NUMPY"), strict=True):
+        np.testing.assert_array_equal(got, want)
+    with config.override(device="CPU"):
+        x = (Tensor(FLOATS) * 0.3 - Tensor(FLOATS).T.reshape(2, 500) * Tensor(FLOATS[::-1].copy())) * 1.7
+        top = x.amax(1, keepdim=True).realize()  # x itself isn't stored
+        np.testing.assert_array_equal(x.eq(top).sum(1).numpy(), [1, 1])
+        assert (top - x).sqrt().isnan().sum().item() == 0
+
+
+@pytest.mark.skipif("CPU" not in WORKING, reason="no C compiler")
 def test_threads_do_not_change_results() -> None:
     x = RNG.standard_normal((300, 257)).astype(np.float32)
     made = []

@@ -11,6 +11,7 @@ import pytest
 import dawdle
 from dawdle import Tensor
 from dawdle.errors import GradientError, ShapeError
+from dawdle.tensor.elementwise import fma
 
 
 def leaf(data, dtype="float64"):
@@ -34,6 +35,16 @@ def test_gradients_accumulate_and_shared_values_count_twice():
     x.grad = None
     (x * 2).backward(gradient=Tensor([1.0, 10.0], dtype="float64"))
     close(x.grad, [2, 20])
+
+
+def test_fma_gives_each_operand_its_gradient():
+    a, b, c = leaf([2.0, -1.0]), leaf([3.0, 0.5]), leaf([1.0, 7.0])
+    fma(a, b, c).sum().backward()
+    close(a.grad, b.numpy())
+    close(b.grad, a.numpy())
+    close(c.grad, [1, 1])
+    (fma(a, a, a.detach())).sum().backward()
+    close(a.grad, b.numpy() + 2 * a.numpy())
 
 
 def test_item_before_backward_and_realised_intermediates():

@@ -132,6 +132,16 @@ class CRenderer(Renderer):
         scalar = name + ("f" if n.dtype.bits == 32 else "")
         return scalar if n.lanes == 1 else self.each_lane(n, name, scalar, 1)
 
+    def fma(self, n: Expr) -> str:
+        kind, suffix = self.type_of(n.dtype, n.lanes), "f" if n.dtype.bits == 32 else ""
+        name = f"fma_{kind}"
+        call = f"return __builtin_fma{suffix}(a, b, c);"
+        if n.lanes > 1:
+            lane = f"r[i] = __builtin_fma{suffix}(a[i], b[i], c[i])"
+            call = f"{kind} r; for (int i = 0; i < {n.lanes}; i++) {lane}; return r;"
+        body = FUSED.format(fast=f"__FP_FAST_FMA{suffix.upper()}", call=call)
+        return self.helper(name, f"{self.INLINE} {kind} {name}({kind} a, {kind} b, {kind} c) {{\n{body}\n}}")
+
     def maximum(self, n: Expr) -> str:
         if n.dtype.is_bool and n.lanes > 1:
             kind = self.vector_type(n.dtype, n.lanes)  # a mask, whose lanes are 0 and -1
@@ -222,9 +232,19 @@ FUNCTIONS: dict[Op | X, str] = {  # the methods that make the helpers
     **dict.fromkeys(LIBM, "libm"),
     **dict.fromkeys((Op.IDIV, Op.MOD), "division"),
     Op.MAX: "maximum",
+    Op.FMA: "fma",
     X.BROADCAST: "broadcast",
     X.FOLD: "fold",
 }
+# a vector's: clang makes one instruction of the product and the sum, gcc of the lanes' functions
+FUSED = """#if defined(__clang__)
+#pragma clang fp contract(fast)
+  return a * b + c;
+#elif defined({fast})
+  {call}
+#else
+  return a * b + c;
+#endif"""
 UNSIGNED: dict[Op | X, str] = {Op.IDIV: "return b ? a / b : 0;", Op.MOD: "return b ? a % b : 0;"}
 SIGNED: dict[Op | X, str] = {  # -1 is apart because the least integer divided by it traps
     Op.IDIV: "if (b == 0) return 0; if (b == -1) return ($T)(-a); $T q = a / b; "

@@ -190,6 +190,10 @@ class CudaRenderer(CRenderer):
         kind = self.element(n.dtype)
         return f"splat<{kind}, {n.lanes}>" if not n.dtype.is_bool else self.mask_splat(n.lanes)
 
+    def fma(self, n: Expr) -> str:
+        scalar = "fmaf" if n.dtype.bits == 32 else "fma"
+        return scalar if n.lanes == 1 else self.each_lane(n, "fma", scalar, 3)
+
     def mask_splat(self, lanes: int) -> str:
         name = f"splat_mask{lanes}"
         return self.helper(

@@ -116,6 +116,12 @@ class OpenCLRenderer(CRenderer):
     def libm(self, n: Expr) -> str:
         return LIBM[n.op]
 
+    def fma(self, n: Expr) -> str:
+        """The language's function where it is an instruction. Elsewhere it may be a library's (PoCL's is)."""
+        kind, fast = self.type_of(n.dtype, n.lanes), "FP_FAST_FMAF" if n.dtype.bits == 32 else "FP_FAST_FMA"
+        body = f"#ifdef {fast}\n  return fma(a, b, c);\n#else\n  return a * b + c;\n#endif"
+        return self.helper(f"fma_{kind}", f"{kind} fma_{kind}({kind} a, {kind} b, {kind} c) {{\n{body}\n}}")
+
     def bitcast(self, n: Expr, s: list[str]) -> str:
         return f"as_{self.short(n.dtype, n.lanes)}(({self.type_of(n.src[0].dtype, n.lanes)}){s[0]})"
 
