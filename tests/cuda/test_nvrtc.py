@@ -62,8 +62,8 @@ def graphs_of_ops() -> list[list[LazyBuffer]]:
 
 
 def of_ops(target: Target) -> Iterator[Source]:
-    """All for GPUs in the middle; every eighth graph for older and newer ones, as kernels differ little."""
-    for outputs in graphs_of_ops()[:: 1 if ALL or target.capability == CAPABILITIES[1] else 8]:
+    """Every third graph for GPUs in the middle, every eighth for others, as kernels differ little."""
+    for outputs in graphs_of_ops()[:: 1 if ALL else 3 if target.capability == CAPABILITIES[1] else 8]:
         yield from kernels(outputs, target)
 
 
