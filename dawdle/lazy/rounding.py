@@ -35,20 +35,17 @@ def _selects(node: LazyBuffer) -> bool:
     return node.op in MOVEMENT or node.op in (Op.AMAX, Op.GATHER)
 
 
-def _compares(node: LazyBuffer, below: Sequence[_Origin]) -> bool:
-    """Whether ``node`` compares elements of one value that is rounded for each."""
-    return (
-        node.op in COMPARE
-        and below[0].value is not None
-        and below[0].value is below[1].value
-        and below[0].place is not below[1].place
-    )
+def _compared(node: LazyBuffer, below: Sequence[_Origin]) -> LazyBuffer | None:
+    """The value that is rounded for each of its elements which ``node`` compares; None if there is none."""
+    if node.op not in COMPARE or below[0].value is not below[1].value or below[0].place is below[1].place:
+        return None
+    return below[0].value
 
 
 def _origin(node: LazyBuffer, below: Sequence[_Origin]) -> _Origin:
     if _selects(node) and below[0].value is not None:
         return replace(below[0], place=node)
-    if node.op in STORED or _compares(node, below):
+    if node.op in STORED:
         return _Origin()
     rounded = any(o.rounded for o in below)
     if node.dtype.is_float and (node.op in APPROXIMATE or (rounded and node.op in CORRECTLY_ROUNDED)):
@@ -68,7 +65,10 @@ def rounded_once(order: Iterable[LazyBuffer]) -> list[LazyBuffer]:
     found: dict[int, LazyBuffer] = {}
     for node in order:
         below = [origins[id(s)] for s in operands(node)]
-        origins[id(node)] = _origin(node, below)
-        if _compares(node, below) and below[0].value is not None:
-            found[id(below[0].value)] = below[0].value
+        value = _compared(node, below)
+        if value is None:
+            origins[id(node)] = _origin(node, below)
+        else:
+            found[id(value)] = value
+            origins[id(node)] = _Origin()
     return list(found.values())

@@ -49,16 +49,30 @@ def waited_for(node: LazyBuffer) -> list[LazyBuffer]:
     return found
 
 
-class _Scheduler:
-    def __init__(self, outputs: Sequence[LazyBuffer], max_params: int) -> None:
+class _Graph:
+    """What there is to compute, operands first, and what is known of it."""
+
+    def __init__(self, outputs: Sequence[LazyBuffer]) -> None:
+        self.outputs = outputs
         self.order = toposort(outputs)
         once = rounded_once(self.order)
-        self.max_params = max_params
         self.facts = analyse(self.order, [*map(holder, outputs), *once])
-        self.drafts = Drafts(self.facts)
         self.once = set(map(id, once))
+
+    def rewritten(self) -> _Graph:
+        """The graph that kernels are cut from: this one where nothing is rewritten."""
+        new = rewrite(self.outputs, self.order, self.facts)
+        same = all(a is b for a, b in zip(new, self.outputs, strict=True))
+        return self if same else _Graph(new)
+
+
+class _Scheduler:
+    def __init__(self, graph: _Graph, max_params: int) -> None:
+        self.order, self.facts, self.once = graph.order, graph.facts, graph.once
+        self.max_params = max_params
+        self.drafts = Drafts(self.facts)
         self.reads: dict[int, dict[tuple[int, Read], None]] = {}
-        self.required = {id(holder(node)) for node in outputs}
+        self.required = {id(holder(node)) for node in graph.outputs}
 
     def run(self) -> list[Draft]:
         for node in reversed(self.order):
@@ -330,10 +344,9 @@ def schedule(outputs: Sequence[LazyBuffer], max_params: int = 0) -> Schedule:
     A kernel has at most ``max_params`` outputs and inputs together, where that isn't 0. Takes time linear in
     the graph, gives equal schedules for equal graphs, and leaves the nodes as they are.
     """
-    order = toposort(outputs)
-    rewritten = rewrite(outputs, order, analyse(order, map(holder, outputs)))
-    drafts = merge_sideways(_Scheduler(rewritten, max_params).run(), max_params)
+    graph = _Graph(outputs).rewritten()
+    drafts = merge_sideways(_Scheduler(graph, max_params).run(), max_params)
     steps = tuple(_step(drafts[number]) for number in topological(drafts))
-    held = [(node, holder(new)) for node, new in zip(outputs, rewritten, strict=True)]
+    held = [(node, holder(new)) for node, new in zip(outputs, graph.outputs, strict=True)]
     held += [(node, holder(node)) for step in steps if isinstance(step, HostCall) for node in step.inputs]
     return Schedule(steps, tuple(outputs), {id(node): h for node, h in held if h is not node})
